@@ -101,9 +101,11 @@ pub use supervise::backoff::ExponentialBackoff;
 pub use supervise::decide::{
     INTENSITY_DEFAULT, INTENSITY_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
 };
+pub use system::System;
+pub use system::builder::SystemBuilder;
 pub use system::mount::{MountError, Mounted};
 pub use system::root_context::{DispatchError, LookupError, RootContext};
-pub use system::{ShutdownError, System, SystemBuilder};
+pub use system::shutdown::ShutdownError;
 pub use tree::GRACE_DEFAULT;
 pub use tree::adopt::Refusal;
 pub use tree::any_ref::{AnyRef, Exited};

@@ -1,13 +1,16 @@
-//! Blocking work: a closure on a thread of its own, as a member of the tree.
+//! Blocking jobs: closures on their own threads, as members of the tree.
 //!
-//! Nothing can cut such work off. A cancel reaches it as a token that it looks at, and the member stays in the tree until the closure has
-//! returned: whoever waits for its parent waits for it, and a shutdown names it.
+//! A running job cannot be interrupted. A cancel only cancels its token, which the job should
+//! check. The member stays in the tree until the closure has returned: its parent waits for it, and
+//! a shutdown reports it.
 //!
 //! ```text
-//!           runtime calls run            the closure returns or panics
-//!  unstarted ───────────────► running ──────────────────────────────► gone
-//!      └── cancelled, or dropped by its runtime ────────────────────────┘
+//!  New ──launch──► Unstarted ──run──► Taken: runs ──closure returns or panics──► exited
+//!   │                  │
+//!   └──── cancel, or dropped by the runtime: exits without running ─────────────────┘
 //! ```
+//!
+//! The job is taken out of its lock before it runs or is dropped.
 
 use crate::actor::Actor;
 use crate::actor::context::Context as ActorContext;
@@ -42,10 +45,10 @@ struct BlockingMember {
 }
 
 enum JobState {
-    /// Adopted, and its work is on its way here.
+    /// The member is in the tree; the job is not stored yet.
     New,
     Unstarted(BoxedJob),
-    /// It runs, has run, or never will.
+    /// The job runs, has run, or will never run.
     Taken,
 }
 
@@ -60,7 +63,7 @@ impl Member for BlockingMember {
         }
     }
 
-    /// Its token is cancelled by now. Only work that has not begun ends at once.
+    /// The token is cancelled already. Only a job that has not started ends at once.
     fn on_cancel(self: Arc<Self>) {
         if let JobState::Unstarted(work) = self.take() {
             let reason = catch::catch(|| drop(work)).err();
@@ -82,7 +85,7 @@ impl BlockingMember {
         self.state.with(|state| core::mem::replace(state, JobState::Taken))
     }
 
-    /// Runs the work, on the thread that it was given.
+    /// Runs the job on the current thread.
     fn run(self: Arc<Self>) {
         let JobState::Unstarted(work) = self.take() else { return };
         self.running.store(true, Ordering::Relaxed);
@@ -100,7 +103,8 @@ impl BlockingMember {
         });
     }
 
-    /// Leaves the tree: failed for `reason`, cancelled if it was, else of its own accord.
+    /// Leaves the tree: failed if there is a reason, else cancelled if it was cancelled, else
+    /// closed.
     fn end(self: Arc<Self>, reason: Option<Reason>) {
         let exit = match (reason, self.node.cause()) {
             (None, None) => Exit::Closed,
@@ -118,7 +122,8 @@ impl BlockingMember {
     }
 }
 
-/// The work while its runtime has it. If that drops it unrun, the member leaves the tree all the same.
+/// Holds the member while the runtime holds the job. If the runtime drops the job without running
+/// it, the member is cancelled and leaves the tree.
 struct JobGuard(Option<Arc<BlockingMember>>);
 
 impl Drop for JobGuard {
@@ -129,7 +134,7 @@ impl Drop for JobGuard {
     }
 }
 
-/// Runs `work` on a thread for blocking work, as a child of `parent`, or hands it back.
+/// Runs `work` on a thread for blocking jobs, as a child of `parent`.
 pub(crate) fn launch<F, O>(parent: &Arc<dyn Member>, name: &str, kind: TaskKind, work: F) -> Result<Task, LaunchError<F>>
 where
     F: FnOnce(&CancelToken) -> O + Send + 'static,
@@ -153,7 +158,7 @@ where
     });
     let task = Task { member: Arc::clone(&member) as Arc<dyn Member> };
     if let Some(boxed) = too_late {
-        // It was cancelled between the adoption and here, and ends unrun.
+        // It was cancelled after it entered the tree. It exits without running.
         let reason = catch::catch(|| drop(boxed)).err();
         member.end(reason);
         return Ok(task);
@@ -168,10 +173,17 @@ where
 }
 
 impl<A: Actor> ActorContext<A> {
-    /// Runs `work`, which may block, on a thread for blocking work, and gives its output. It stands in the tree as a child called `name`.
+    /// Runs a blocking closure on its own thread and returns its output. The job is a child called
+    /// `name`.
     ///
-    /// Nothing can cut it off: when the actor is cancelled, or this future is dropped, the token it is given is cancelled, and the actor
-    /// ends or restarts once it has returned. A panic in it is on record, and an error here.
+    /// A running closure cannot be interrupted. If the actor is cancelled or this future is
+    /// dropped, the token passed to the closure is cancelled, and the actor exits or restarts only
+    /// after the closure has returned.
+    ///
+    /// # Errors
+    /// - [`BlockingError::Refused`]: the job was not started.
+    /// - [`BlockingError::Ended`]: it panicked, or was cancelled before it started. A panic is also
+    ///   reported as a failure.
     ///
     /// ```
     /// use pleach::{Actor, BoxError, Context};
@@ -200,10 +212,15 @@ impl<A: Actor> ActorContext<A> {
 }
 
 impl Scope {
-    /// Runs `work`, which may block, on a thread for blocking work, as a child called `name`. It returns `()` or a `Result`; an `Err` or a
-    /// panic is a failure and cancels the scope.
+    /// Runs a blocking closure on its own thread, as a child called `name`.
     ///
-    /// Nothing can cut it off: a cancel reaches it as the token that it is given, and it is in the scope until it returns.
+    /// The closure returns `()` or a `Result`. An `Err` or a panic is a failure and cancels the
+    /// scope. A running closure cannot be interrupted: a cancel only cancels its token, and the
+    /// scope waits until the closure returns.
+    ///
+    /// # Errors
+    /// Returns the closure in [`LaunchError`] if the scope is closing, or the name is invalid or in
+    /// use.
     ///
     /// ```
     /// use pleach::{CancelToken, Dispatcher, Scope};
@@ -230,7 +247,11 @@ impl Scope {
     }
 }
 
-/// The output of blocking work that an actor awaits; from [`Context::blocking`](crate::Context::blocking). Dropping it cancels the work.
+/// The output of a blocking job that an actor awaits; from
+/// [`Context::blocking`](crate::Context::blocking).
+///
+/// Dropping it cancels the token of the job. See [`Context::blocking`](crate::Context::blocking)
+/// for an example.
 #[must_use = "futures do nothing unless job"]
 pub struct Blocking<T> {
     work: Result<StartedJob<T>, Refusal>,
@@ -275,19 +296,19 @@ impl<T> Unpin for Blocking<T> {}
 impl<T> Drop for Blocking<T> {
     fn drop(&mut self) {
         if let Ok(job) = &self.work {
-            // Nothing happens to work that has ended.
+            // Has no effect on a job that has ended.
             node::cancel(&job.task.member, &Cause::Dropped);
         }
     }
 }
 
-/// Why blocking work gave nothing.
+/// The reason why a blocking job has no output.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BlockingError {
-    /// It was not started.
+    /// The job was not started.
     Refused(Refusal),
-    /// It panicked, or was cancelled before it began.
+    /// The job panicked, or was cancelled before it started.
     Ended(Exit),
 }
 
@@ -295,7 +316,7 @@ impl fmt::Display for BlockingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(why) => write!(f, "the blocking work was not started: {why}"),
-            Self::Ended(exit) => write!(f, "the blocking work gave nothing: {exit}"),
+            Self::Ended(exit) => write!(f, "the blocking work returned no output: {exit}"),
         }
     }
 }

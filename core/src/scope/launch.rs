@@ -1,4 +1,4 @@
-//! DOC
+//! `Launch`: a task with a name, isolation or a cancel grace.
 
 use crate::scope::Scope;
 use crate::tree::task;
@@ -6,8 +6,18 @@ use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use core::future::Future;
 use core::time::Duration;
 
-/// A task about to be launched; from [`Scope::task`].
-#[must_use = "a task is launched by `launch`"]
+/// Builds a task of a scope; from [`Scope::task`].
+///
+/// ```
+/// use pleach::{CancelToken, Dispatcher, Scope};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+/// let task = scope.task().named("probe").isolated().launch(async { Err("no route") }).unwrap();
+/// assert!(!sim.simulate(task.exited()).unwrap().is_clean());
+/// assert!(!scope.token().is_cancelled(), "the failure of an isolated task does not cancel the scope");
+/// ```
+#[must_use = "a task is started by `launch`"]
 pub struct Launch<'a> {
     pub(super) scope: &'a Scope,
     pub(super) name: Option<&'a str>,
@@ -16,24 +26,29 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Gives the task a name in the tree.
+    /// Names the task in the tree. Default: a generated name.
     pub fn named(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// A failure of this task does not cancel the scope; it is still on record.
+    /// Isolates the task: its failure is reported but does not cancel the scope.
     pub fn isolated(mut self) -> Self {
         self.isolated = true;
         self
     }
 
-    /// Lets the task run on for `grace` after a cancel, to tidy up; then it is dropped. Without it a cancel drops the task at its next
-    /// await.
+    /// Lets the task run for `grace` after a cancel, to clean up. Default: the grace of the scope
+    /// handle, or none.
     ///
-    /// The task learns of the cancel by the token of its scope. Its exit is [`Exit::TidiedUp`] if it returned in time,
-    /// [`Exit::Cancelled`] if it was dropped. A task that is cancelled before its first poll is dropped at once. After a shutdown's cancel the
-    /// system waits for its own [`grace`](crate::SystemBuilder::grace): a longer one here is reported there.
+    /// Without a grace, a cancel drops the task at its next await. The task observes the cancel
+    /// through the token of its scope. Its exit is [`Exit::TidiedUp`](crate::Exit::TidiedUp) if it
+    /// returned in time, [`Exit::Cancelled`](crate::Exit::Cancelled) if it was dropped. A task that
+    /// is cancelled before its first poll is dropped at once.
+    ///
+    /// After the cancel of a shutdown, the system waits for its own
+    /// [`grace`](crate::SystemBuilder::grace). A task with a longer grace is reported as still
+    /// running.
     ///
     /// ```
     /// use pleach::{CancelToken, Dispatcher, Exit, Scope};
@@ -44,7 +59,7 @@ impl<'a> Launch<'a> {
     /// let token = scope.token();
     /// let task = scope.task().cancel_grace(Duration::from_secs(5)).launch(async move {
     ///     token.cancelled().await;
-    ///     // Here it flushes, says goodbye, gives back what it holds.
+    ///     // Flush, release locks, close connections.
     /// })?;
     /// dispatcher.drain_ready();
     /// scope.cancel("enough");
@@ -57,7 +72,11 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Launches it.
+    /// Launches the task as a child of the scope.
+    ///
+    /// # Errors
+    /// Returns the future in [`LaunchError`] if the scope is closing, or the name is invalid or in
+    /// use.
     pub fn launch<F>(self, future: F) -> Result<Task, LaunchError<F>>
     where
         F: Future<Output: Outcome> + Send + 'static,

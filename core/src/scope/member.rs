@@ -1,4 +1,16 @@
-//! DOC
+//! `ScopeMember`: the member behind scopes, supervisors and guardians. It has children and no task.
+//!
+//! What a failure of a child does depends on the role:
+//!
+//! | role | own action | passed up |
+//! |---|---|---|
+//! | `Scope` | cancels all children | yes |
+//! | `IsolatedScope` | records the failure | no |
+//! | `Supervisor` | applies its strategy; stops all children if it gives up | on escalation |
+//! | `Top` | records the failure as unhandled | no |
+//!
+//! How the member exits, when its last child has ended: `Failed` if a failure is recorded (not for
+//! `Top`), else `Cancelled` if it was cancelled, else by its stop mode.
 
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
@@ -15,28 +27,29 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// What stands in the tree for a scope, a supervisor or a guardian: a node with children and no task.
+/// A member with children and without a task: a scope, a supervisor or a guardian.
 pub(crate) struct ScopeMember {
     pub(super) node: Node,
     pub(super) role: ScopeRole,
 }
 
-/// What a failure of a child means.
+/// What a failure of a child does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScopeRole {
-    /// Everything in it is cancelled.
+    /// Cancels all children and passes the failure up.
     Scope,
-    /// Nothing else happens.
+    /// Records the failure. The other children continue.
     IsolatedScope,
-    /// Its children are stopped, and the failure goes up.
+    /// Applies the strategy; after giving up, stops all children and passes the failure up.
     Supervisor,
-    /// The failure ends here: it is on record, and everything else goes on.
+    /// Reports the failure as unhandled. The other children continue.
     Top,
 }
 
 impl ScopeMember {
-    /// Takes no more children and plans the end of those there are. False if there are none, or if they end like this already: making the
-    /// plan again for every call would cost as much as all children.
+    /// Refuses new children and plans the stop of the present ones. Returns false if they are
+    /// stopping in this mode already: planning again on every call would cost a pass over all
+    /// children.
     fn plan_stop(&self, how: StopMode) -> bool {
         let begins = !self.node.is_stopping_by(how) && self.node.note_stop(how);
         if begins {
@@ -61,7 +74,7 @@ impl ScopeMember {
         Arc::clone(self) as Arc<dyn Member>
     }
 
-    /// Leaves the tree if nothing is left to wait for.
+    /// Leaves the tree if no child is left to wait for.
     fn exit_if_childless(self: &Arc<Self>) {
         if !self.node.has_children()
             && let Some(exit) = self.exit_when_childless()
@@ -86,7 +99,8 @@ impl Member for ScopeMember {
     fn begin_stop(self: Arc<Self>, how: StopMode) -> bool {
         let begins = self.plan_stop(how);
         if !begins && self.node.has_children() {
-            // Its children are ending already. Siblings that end after it wait for that from now on.
+            // The children are stopping already. Siblings that stop after this one wait for it from
+            // now on.
             waits::break_cycles_of(vec![self]);
         }
         begins
@@ -118,12 +132,13 @@ impl Member for ScopeMember {
                 self.node.tree().unhandled(failure);
                 FailureStep::default()
             }
-            // One that has failed and is stopping needs no second verdict, however many of its children fail meanwhile.
+            // A supervisor that has failed and is stopping ignores further failures of its
+            // children.
             ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
             ScopeRole::Supervisor => supervision::settle(self, FailedChild::Supervisor, failure),
             ScopeRole::Scope | ScopeRole::IsolatedScope => {
                 Arc::clone(&self).carry_out(ChildAction::Stop, failure.clone());
-                // What failed in a scope cannot be started again by whoever is above: it is theirs to fail.
+                // A member above cannot restart a failed scope, so the failure goes up as it is.
                 let above = self.node.parent().filter(|_| self.role == ScopeRole::Scope);
                 let next = above.map(|above| (Arc::clone(above), failure.handed_to(above)));
                 FailureStep { next, handed_up: None }
@@ -162,7 +177,8 @@ impl Member for ScopeMember {
     }
 
     fn waits_for_children(&self) -> bool {
-        // One that has brought its children down waits for whoever has it rest.
+        // A supervisor that has halted its children waits for the member that halted it, not for
+        // them.
         self.node.known_supervision(|supervision| supervision.rests()) != Some(true)
     }
 

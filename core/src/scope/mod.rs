@@ -1,4 +1,18 @@
-//! `Scope`: an owner of whatever is started in it. Dropping it cancels all of that; waiting for it waits for all of it.
+//! Scopes: owners of tasks, actors, producers and further scopes.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `mod` | [`Scope`], the owning handle |
+//! | `member` | `ScopeMember`: the node of a scope, supervisor or guardian, and what a child's failure does |
+//! | `launch` | [`Launch`]: options of a task |
+//! | `supervisor` | [`Supervisor`]: a scope that restarts its children |
+//! | `producer` | a task that fills a bounded channel |
+//! | `blocking` | blocking jobs on their own threads |
+//!
+//! Invariants:
+//! 1. A scope exits after its last child, and only after it was stopped, closed or cancelled.
+//! 2. Dropping a [`Scope`] cancels it and does not wait.
+//! 3. No lock is held while user code runs.
 
 pub(crate) mod blocking;
 pub(crate) mod launch;
@@ -37,18 +51,35 @@ use core::fmt;
 use core::future::Future;
 use core::time::Duration;
 
-/// An owner of tasks, actors, producers and further scopes. Cancelling it, or dropping it, reaches all of them.
+/// Owns tasks, actors, producers and further scopes. Cancelling or dropping it cancels all of them.
 ///
-/// A task that fails cancels the scope, and [`wait_all`](Self::wait_all) returns that failure; an actor that fails follows its
-/// supervision first (restart, three times in five seconds) and cancels the scope only when that gives up.
+/// A failed task cancels the scope, and [`wait_all`](Self::wait_all) returns that failure. A failed
+/// actor is supervised first (by default: restarted up to three times in five seconds) and cancels
+/// the scope only if its supervision gives up.
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let scope = pleach::scope()?;
+/// let sleeper = scope.launch(std::future::pending::<()>())?;
+/// scope.launch(async { Err("disk full") })?;
+///
+/// // The failure cancels the other task, and `wait_all` returns it.
+/// assert!(scope.wait_all().await.is_err());
+/// assert!(matches!(sleeper.exited().await, Exit::Cancelled(Cause::Failed(_))));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Scope {
     member: Arc<ScopeMember>,
-    /// Of the tasks launched through this handle.
+    /// The cancel grace of tasks launched through this handle.
     cancel_grace: Option<Duration>,
 }
 
 impl Scope {
-    /// A scope below `token`: cancelled with it. It stands at the top of a tree of its own.
+    /// Creates a scope that is cancelled with `token`. The scope is the root of its own tree.
     pub fn under(token: &CancelToken) -> Self {
         let tree = token.tree();
         let id = tree.next_id();
@@ -66,25 +97,38 @@ impl Scope {
         ScopeMember::below(parent, name, ScopeRole::Scope).map(|member| Self { member, cancel_grace: None })
     }
 
-    /// A scope within this one. If it fails, so does this one.
+    /// Creates a scope within this one. If it fails, this one fails too.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
         Self::below(&self.member.as_member(), Some(name))
     }
 
-    /// A scope within this one whose failures stay in it: tasks that fail cancel nothing.
+    /// Creates a scope within this one that keeps its failures: a failed task cancels nothing.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn isolated_scope(&self, name: &str) -> Result<Scope, Refusal> {
         let member = ScopeMember::below(&self.member.as_member(), Some(name), ScopeRole::IsolatedScope)?;
         Ok(Self { member, cancel_grace: None })
     }
 
-    /// A supervisor within this scope.
+    /// Creates a supervisor within this scope.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
         Supervisor::below(&self.member.as_member(), name, strategy)
     }
 
-    /// Runs a future as a child. A scope that is shutting down refuses and hands the future back.
+    /// Runs a future as a child of this scope.
     ///
-    /// The future may return `()` or a `Result`; an `Err` or a panic is a failure and cancels the scope.
+    /// The future returns `()` or a `Result`. An `Err` or a panic is a failure and cancels the
+    /// scope. [`task`](Self::task) sets options.
+    ///
+    /// # Errors
+    /// Returns the future in [`LaunchError`] if the scope is closing.
     pub fn launch<F>(&self, future: F) -> Result<Task, LaunchError<F>>
     where
         F: Future<Output: Outcome> + Send + 'static,
@@ -92,21 +136,28 @@ impl Scope {
         self.task().launch(future)
     }
 
-    /// Gives every task that is launched in this scope from now on a [cancel grace](Launch::cancel_grace) of `grace`. Scopes and actors
-    /// within it have their own.
+    /// Sets the [cancel grace](Launch::cancel_grace) of tasks launched through this handle.
+    /// Default: none.
+    ///
+    /// Scopes and actors within this scope have their own.
     #[must_use]
     pub fn with_cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = Some(grace);
         self
     }
 
-    /// A task to be given a name or kept apart before it is launched.
+    /// Starts building a task with a name, isolation or a cancel grace.
     pub fn task(&self) -> Launch<'_> {
         Launch { scope: self, name: None, isolated: false, cancel_grace: self.cancel_grace }
     }
 
-    /// Runs a producer as a child, and gives the receiver of what it sends. At most `capacity` items (at least one) wait between
-    /// them. The channel closes when the producer returns, fails or is cancelled.
+    /// Runs a producer as a child, and returns the receiver of its items.
+    ///
+    /// At most `capacity` items are queued; 0 counts as 1. The channel closes when the producer
+    /// returns, fails or is cancelled.
+    ///
+    /// # Errors
+    /// Returns the future in [`LaunchError`] if the scope is closing.
     pub fn produce<T, F>(&self, capacity: usize, producer: impl FnOnce(Producer<T>) -> F) -> Result<Produced<T>, LaunchError<F>>
     where
         T: Send + 'static,
@@ -115,7 +166,11 @@ impl Scope {
         producer::produce(&self.member.as_member(), capacity, producer)
     }
 
-    /// Starts an actor called `name` as a child.
+    /// Starts an actor called `name` as a child of this scope.
+    ///
+    /// # Errors
+    /// Returns the props in [`SpawnError`] if the scope is closing, the name is invalid or in use,
+    /// or the mailbox has no capacity.
     ///
     /// ```
     /// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
@@ -132,56 +187,70 @@ impl Scope {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }
 
-    /// Starts an actor that needs no name.
+    /// Starts an actor with a generated name. Otherwise like [`spawn`](Self::spawn).
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.member.as_member(), None, props)
     }
 
-    /// As [`spawn`](Self::spawn), by its earlier name.
+    /// Starts an actor. Former name of [`spawn`](Self::spawn).
     pub fn actor<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.member.as_member(), Some(name), props)
     }
 
-    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
-    /// the call itself, and lives on if the future is dropped.
+    /// Starts an actor and waits until its `started` hook has returned `Ok`, including restarts.
+    ///
+    /// The call itself spawns the actor, which keeps running if the future is dropped.
     pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
         spawn_started::actor(&self.any().member, name, props)
     }
 
-    /// The token of this scope: cancelled with it or when it has ended, and the other way round.
+    /// Returns the token of this scope. Cancelling either one cancels the other; the token is also
+    /// cancelled when the scope has ended.
     pub fn token(&self) -> CancelToken {
         node::token(&self.member.as_member())
     }
 
-    /// Cancels everything in the scope, and the scope takes nothing more. The first cause wins.
+    /// Cancels everything in the scope. The scope accepts no further child. The first cause is
+    /// kept.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         node::cancel(&self.member.as_member(), &cause.into());
     }
 
-    /// Ends the children one after the other, the youngest first, each after what it has in hand.
+    /// Stops the children one after the other, the youngest first, each after its current message.
     pub fn stop(&self) {
         Arc::clone(&self.member).stop_by(StopMode::Stop);
     }
 
-    /// Takes nothing more, and ends when all children have ended of themselves: actors after what is in their mailboxes.
+    /// Closes the scope: it accepts no further child and exits after its last child has ended.
+    /// Actors process their queued messages first.
     pub fn close(&self) {
         Arc::clone(&self.member).stop_by(StopMode::Close);
     }
 
-    /// Waits until every child has ended and every `on_done` of theirs has run. Any number of callers.
+    /// Waits until every child has ended and all their `on_done` callbacks have run.
     ///
-    /// Gives the first failure that cancelled the scope, if there was one. Awaited from inside a child it is an error and not a
-    /// deadlock.
+    /// Any number of callers may wait. Cancel safe.
+    ///
+    /// # Errors
+    /// Returns the first failure that cancelled the scope. Awaited inside a child of the scope, it
+    /// returns an error instead of deadlocking.
     pub fn wait_all(&self) -> WaitAll {
         WaitAll::of(self.member.as_member(), None)
     }
 
-    /// As [`wait_all`](Self::wait_all), but answers after `wait` at the latest, with what is still running.
+    /// Waits like [`wait_all`](Self::wait_all), but at most `wait`.
+    ///
+    /// # Errors
+    /// Returns [`WaitError::StillRunning`] with the running members after `wait`.
     pub fn wait_all_for(&self, wait: Duration) -> WaitAll {
         WaitAll::of(self.member.as_member(), Some(wait))
     }
 
-    /// Answers at once: `Ok` only when there are no children.
+    /// Returns at once whether all children have ended.
+    ///
+    /// # Errors
+    /// Returns [`WaitError::StillRunning`] if the scope has children, otherwise as
+    /// [`wait_all`](Self::wait_all).
     pub fn try_wait_all(&self) -> Result<(), WaitError> {
         if self.member.node.has_children() {
             return Err(WaitError::StillRunning(self.member.node.running()));
@@ -189,39 +258,43 @@ impl Scope {
         outcome(&self.member.node)
     }
 
-    /// Runs `f` with the exit of the scope, once: when it ends, or at once if it has.
+    /// Runs `f` once with the exit of the scope: when it exits, or at once if it has exited.
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
         self.member.node.on_done(Box::new(f));
     }
 
-    /// Waits for the scope itself to end, which it does after a cancel, stop or close, when its last child has.
+    /// Waits until the scope itself has exited. It exits after a cancel, stop or close, when its
+    /// last child has ended.
     pub fn exited(&self) -> Exited {
         self.any().exited()
     }
 
-    /// Who it is.
+    /// Returns the id of the scope.
     pub fn id(&self) -> ActorId {
         self.member.node.id()
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the scope in the tree.
     pub fn path(&self) -> ActorPath {
         self.member.node.path()
     }
 
-    /// The live children in start order.
+    /// Returns the live children in start order.
     pub fn children(&self) -> Vec<AnyRef> {
         self.member.node.children().into_iter().map(|member| AnyRef { member }).collect()
     }
 
-    /// The scope as something in the tree.
+    /// Returns an untyped reference to the scope, to stop, watch or wait for it.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: self.member.as_member() }
     }
 }
 
 impl<A: Actor> Context<A> {
-    /// A scope among the children of this actor. It is an owner: dropping it cancels what it holds.
+    /// Creates a scope among the children of this actor. Dropping the scope cancels its members.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if the actor is stopping, or the name is invalid or in use.
     pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
         Scope::below(&self.member(), Some(name))
     }
@@ -229,14 +302,16 @@ impl<A: Actor> Context<A> {
 
 #[cfg(feature = "std")]
 impl Scope {
-    /// As [`wait_all_for`](Self::wait_all_for), from a plain thread: it answers in time even when every worker of the runtime is stuck
-    /// inside a poll.
+    /// Blocks the calling thread like [`wait_all_for`](Self::wait_all_for).
+    ///
+    /// Returns in time even if every worker thread of the runtime is stuck in a poll. Do not call
+    /// it inside an async task.
     pub fn blocking_wait_all_for(&self, wait: Duration) -> Result<(), WaitError> {
         block_on::block_on_for(self.wait_all(), wait).unwrap_or_else(|| self.try_wait_all())
     }
 }
 
-/// Dropping the owner cancels what it owns, without waiting.
+/// Dropping the scope cancels its members, without waiting for them.
 impl Drop for Scope {
     fn drop(&mut self) {
         node::cancel(&self.member.as_member(), &Cause::Dropped);

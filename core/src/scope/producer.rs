@@ -1,7 +1,12 @@
-//! `produce`: a task that fills a channel, and the receiver at its other end. The channel closes exactly once, when the task ends.
+//! `produce`: a task that fills a bounded channel, and the receiver of the channel.
 //!
-//! One sender, one receiver, a bounded queue between them. The task's `on_done` closes the channel, so it closes even if the sender
-//! was moved out of the task; what is queued by then can still be received.
+//! One sender, one receiver, one lock. Wakers are cloned before the lock is taken and woken after
+//! it is released.
+//!
+//! Invariants:
+//! 1. The channel closes exactly once, when the task ends or the sender is dropped. The task's
+//!    `on_done` closes it, so it also closes if the sender was moved out of the task.
+//! 2. Items that are queued at the close can still be received.
 
 use crate::base::lock::Lock;
 use crate::base::wakers;
@@ -17,24 +22,50 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
-/// The end of a channel that a producer fills.
+/// The sending end of a producer's channel.
+///
+/// Passed to the closure of [`Scope::produce`](crate::Scope::produce). Dropping it closes the
+/// channel.
 pub struct Producer<T> {
     channel: Arc<Channel<T>>,
 }
 
-/// The end of a channel that is read: item by item, or as a `Stream`. Dropping it makes the producer's sends fail.
+/// The receiving end of a producer's channel: read item by item, or as a `Stream`.
+///
+/// Dropping it makes the producer's sends fail.
+///
+/// ```
+/// use pleach::{CancelToken, Dispatcher, Scope};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+/// let mut numbers = scope.produce(8, |mut producer| async move {
+///     for n in 1..=3 {
+///         if producer.send(n).await.is_err() {
+///             break; // the receiver was dropped
+///         }
+///     }
+/// }).unwrap();
+/// sim.simulate(async move {
+///     let mut sum = 0;
+///     while let Some(n) = numbers.next().await {
+///         sum += n;
+///     }
+///     assert_eq!(sum, 6);
+/// }).unwrap();
+/// ```
 pub struct Produced<T> {
     channel: Arc<Channel<T>>,
     task: Task,
 }
 
-/// Nobody receives any more. The item comes back.
+/// The receiver of a channel is gone. Holds the item that was not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Unreceived<T>(pub T);
 
 impl<T> fmt::Display for Unreceived<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody receives any more: the receiver was dropped, or the producer has ended")
+        f.write_str("cannot send the item: the receiver was dropped, or the producer has ended")
     }
 }
 
@@ -126,7 +157,12 @@ impl<T> Channel<T> {
 }
 
 impl<T> Producer<T> {
-    /// Hands an item over, waiting for room. `Err` gives it back when nobody receives any more.
+    /// Sends an item, and waits while the channel is full.
+    ///
+    /// Not cancel safe: dropping the future before it is ready drops the item.
+    ///
+    /// # Errors
+    /// Returns the item in [`Unreceived`] if the receiver was dropped or the task has ended.
     pub async fn send(&mut self, item: T) -> Result<(), Unreceived<T>> {
         let mut item = Some(item);
         poll_fn(|cx| self.channel.poll_send(&mut item, cx.waker())).await
@@ -140,12 +176,15 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<T> Produced<T> {
-    /// The next item, `None` after the last: the producer has returned, failed or been cancelled.
+    /// Receives the next item. Returns `None` after the last one: the producer has returned, failed
+    /// or been cancelled.
+    ///
+    /// Cancel safe: dropping the future loses no item.
     pub async fn next(&mut self) -> Option<T> {
         poll_fn(|cx| self.channel.poll_receive(cx.waker())).await
     }
 
-    /// The task that produces.
+    /// Returns the task that runs the producer.
     pub fn task(&self) -> &Task {
         &self.task
     }

@@ -1,4 +1,4 @@
-//! `Supervisor`: a scope that restarts its children, and what can be done with them at run time.
+//! `Supervisor`: a scope that restarts its children, and operations on single children.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
@@ -19,16 +19,40 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A scope that restarts its actors from their props. Dropping this handle does nothing.
+/// A scope that restarts failed actors from their props. Dropping this handle has no effect.
 ///
-/// When its own parent restarts it, its children are stopped in reverse order and start again from their props, in order, addresses kept.
+/// If its own parent restarts it, its children are stopped in reverse order and started again in
+/// order, from their props. Their addresses stay valid.
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let workers = system.supervisor("workers", OneForOne::new().intensity(3, Duration::from_secs(5)))?;
+/// let sum = workers.spawn("sum", Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     if n > 0 { Ok(()) } else { Err("zero") }
+/// }))?;
+/// for n in [5, 0, 7] {
+///     sum.tell(n)?; // the second message fails, and the actor restarts
+/// }
+/// sum.close();
+/// assert_eq!(sum.exited().await, Exit::Closed);
+/// assert_eq!(sum.counts().failed, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Supervisor {
     member: Arc<ScopeMember>,
 }
 
-/// A supervisor at the top of a system: `/user`, where everything a user starts lives, or `/system`, which outlives it at shutdown. A
-/// failure that one of them hands up goes to the root, and the rest of its children go on.
+/// A supervisor at the top of a system: `/user` or `/system`.
+///
+/// `/user` holds everything that users start. `/system` is shut down after it. A failure that a
+/// guardian passes up goes to the root, and its other children continue.
 pub type Guardian = Supervisor;
 
 impl Supervisor {
@@ -37,7 +61,7 @@ impl Supervisor {
         Self::with(parent, name, Some(strategy))
     }
 
-    /// With the system's default in place of a strategy, if none is given.
+    /// Creates a supervisor. Without a strategy, it uses the default of the system.
     pub(crate) fn with(
         parent: &Arc<dyn Member>,
         name: &str,
@@ -52,81 +76,101 @@ impl Supervisor {
         Self { member }
     }
 
-    /// Starts a child called `name`, also while others are restarting.
+    /// Starts an actor called `name` as a child, also while other children restart.
+    ///
+    /// # Errors
+    /// Returns the props in [`SpawnError`] if the supervisor is stopping, the name is invalid or in
+    /// use, or the mailbox has no capacity.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.as_member(), Some(name), props)
     }
 
-    /// As [`spawn`](Self::spawn), and waits until its `started` hook has returned `Ok`, also if that takes restarts. The actor is spawned by
-    /// the call itself, and lives on if the future is dropped.
+    /// Starts an actor and waits until its `started` hook has returned `Ok`, including restarts.
+    ///
+    /// The call itself spawns the actor, which keeps running if the future is dropped.
     pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
         spawn_started::actor(&self.as_member(), name, props)
     }
 
-    /// Starts a child that needs no name.
+    /// Starts an actor with a generated name. Otherwise like [`spawn`](Self::spawn).
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         spawn::actor(&self.as_member(), None, props)
     }
 
-    /// A supervisor below this one.
+    /// Creates a supervisor below this one.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if this one is stopping, or the name is invalid or in use.
     pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
         Self::below(&self.as_member(), name, strategy)
     }
 
-    /// The live children in start order.
+    /// Returns the live children in start order.
     pub fn children(&self) -> Vec<AnyRef> {
         self.member.node().children().into_iter().map(|member| AnyRef { member }).collect()
     }
 
-    /// The live child called `name`.
+    /// Returns the live child called `name`.
     pub fn child(&self, name: &str) -> Option<AnyRef> {
         child::child(self.member.node(), name).ok()
     }
 
-    /// Stops a child for good, whatever its restart policy, and gives it, to wait for its exit.
+    /// Stops a child permanently, whatever its restart policy. Returns a reference to wait for its
+    /// exit.
+    ///
+    /// # Errors
+    /// Returns a [`ChildError`] if no such child exists.
     pub fn stop_child(&self, name: &str) -> Result<AnyRef, ChildError> {
         child::stop_child(self.member.node(), name)
     }
 
-    /// Starts a child afresh: an actor after the message in hand, a supervisor with all its children. Counts as no failure.
+    /// Restarts a child: an actor after its current message, a supervisor with all its children.
+    /// Does not count as a failure.
+    ///
+    /// # Errors
+    /// Returns a [`ChildError`] if no such child exists, or it cannot restart.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         child::restart_child(self.member.node(), name)
     }
 
-    /// Sets the sink for failures that this supervisor hands up, from now on, in place of the one it had or inherited.
-    /// [`ParentGuardianSink`](crate::ParentGuardianSink) hands them to its parent.
+    /// Sets the sink for failures that this supervisor passes up. Replaces its own or inherited
+    /// sink.
+    ///
+    /// [`ParentGuardianSink`](crate::ParentGuardianSink) passes them to the parent, which is the
+    /// default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         let sink: Arc<dyn EscalationSink> = Arc::new(sink);
         let replaced = self.member.node().with_supervision(|supervision| supervision.sink.replace(sink));
         drop(replaced);
     }
 
-    /// Stops it for good: its children one after the other, the youngest first, each after the message in hand.
+    /// Stops the supervisor permanently: its children one after the other, the youngest first, each
+    /// after its current message.
     ///
     /// ```
     /// use pleach::{Dispatcher, Exit, OneForOne, System};
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("shop", sim.runtime()).build().unwrap();
-    /// let crew = system.supervisor("crew", OneForOne::new()).unwrap();
-    /// crew.stop();
-    /// assert_eq!(sim.simulate(crew.exited()).unwrap(), Exit::Stopped);
+    /// let workers = system.supervisor("workers", OneForOne::new()).unwrap();
+    /// workers.stop();
+    /// assert_eq!(sim.simulate(workers.exited()).unwrap(), Exit::Stopped);
     /// ```
     pub fn stop(&self) {
         Arc::clone(&self.member).stop_by(StopMode::Stop);
     }
 
-    /// Waits for its end and gives the exit. A restart is no end.
+    /// Waits for the exit of the supervisor. A restart is not an exit.
     pub fn exited(&self) -> Exited {
         self.any().exited()
     }
 
-    /// The supervisor as something in the tree: to stop, close, cancel, watch or wait for.
+    /// Returns an untyped reference, to stop, close, cancel, watch or wait for the supervisor.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: self.as_member() }
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the supervisor in the tree.
     pub fn path(&self) -> ActorPath {
         self.member.node().path()
     }
@@ -137,7 +181,10 @@ impl Supervisor {
 }
 
 impl<A: Actor> Context<A> {
-    /// A supervisor among the children of this actor.
+    /// Creates a supervisor among the children of this actor.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if the actor is stopping, or the name is invalid or in use.
     pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
         Supervisor::below(&self.member(), name, strategy)
     }

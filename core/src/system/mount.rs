@@ -1,19 +1,20 @@
 //! `Mounted`: a whole system as a child of another system's scope.
 //!
-//! In the outer tree the mounted system is one actor. It owns the inner `System`, so that everything it holds ends with it:
+//! In the outer tree the mounted system is one actor. The actor owns the inner `System`, so the
+//! inner system ends with it.
 //!
-//! | outer scope | inner system |
+//! | outer scope | effect on the inner system |
 //! |---|---|
 //! | stops or closes | shuts down within three quarters of the outer system's grace, then is cancelled |
 //! | is cancelled | is cancelled with the same cause |
 //! | waits for its children | is waited for |
 //!
-//! | inner system | outer scope |
+//! | inner system | effect on the outer scope |
 //! |---|---|
-//! | a failure comes up to its root, and no root handler took it | `Context::escalate` of the actor that stands for it |
-//! | ends by itself | that actor stops |
+//! | a failure reaches its root and no root handler takes it | `Context::escalate` of the actor |
+//! | ends without a request | the actor stops |
 //!
-//! Both keep their own ids, paths, counts and events.
+//! Both systems keep their own ids, paths, counts and events.
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
@@ -35,7 +36,8 @@ use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::fmt;
 
-/// A handle on a system that is a child of a scope; from [`System::mount`]. Dropping it changes nothing.
+/// A handle to a system that is a child of a scope; from [`System::mount`]. Dropping it has no
+/// effect.
 #[derive(Clone, Debug)]
 pub struct Mounted {
     root: RootContext,
@@ -43,28 +45,29 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// The inner system as seen from outside: spawn, look up, watch and count.
+    /// Returns a handle to the inner system, to spawn, look up, watch and count.
     pub fn root(&self) -> &RootContext {
         &self.root
     }
 
-    /// The inner system as something in the outer tree: to stop, close, cancel, watch or wait for.
+    /// Returns a reference to the inner system as a member of the outer tree, to stop, close,
+    /// cancel, watch or wait for it.
     pub fn any(&self) -> AnyRef {
         self.actor.any()
     }
 
-    /// Waits until the inner system has ended and its scope has let go of it.
+    /// Waits until the inner system has ended and left the outer tree.
     pub fn exited(&self) -> Exited {
         self.actor.exited()
     }
 }
 
-/// The scope takes no system. The system comes back, and runs.
+/// A scope refused a system. The system is returned and keeps running.
 #[derive(Debug)]
 pub struct MountError {
-    /// Why the scope refused.
+    /// The reason why the scope refused it.
     pub why: Refusal,
-    /// The system that was to be mounted.
+    /// The system that was not mounted.
     pub system: System,
 }
 
@@ -76,14 +79,14 @@ impl fmt::Display for MountError {
 
 impl core::error::Error for MountError {}
 
-/// What the inner system tells the actor that stands for it.
+/// An event of the inner system, sent to its actor in the outer tree.
 #[derive(Debug)]
 pub(crate) enum InnerEvent {
     Failed(FailureInfo),
     Ended,
 }
 
-/// The inner system in the outer tree.
+/// The actor that represents the inner system in the outer tree.
 struct MountActor {
     system: System,
 }
@@ -93,7 +96,7 @@ impl Actor for MountActor {
     type Error = Infallible;
 
     async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), Infallible> {
-        // A refusal means that this actor is ending already, and takes the system along.
+        // If this is refused, the actor is stopping and shuts the system down in `stopped`.
         drop(cx.pipe_to_self(self.system.ended(), |_| InnerEvent::Ended));
         Ok(())
     }
@@ -113,7 +116,7 @@ impl Actor for MountActor {
                 node::cancel(&self.system.root_member(), cause);
                 drop(self.system.ended().await);
             }
-            // Whatever is late is cancelled by the shutdown, which then waits for it.
+            // The shutdown cancels everything that is late, and waits for it.
             _ => drop(self.system.shutdown(all - all / 4).await),
         }
         Ok(())
@@ -121,10 +124,28 @@ impl Actor for MountActor {
 }
 
 impl System {
-    /// Makes this system a child of `scope`, under its own name: it ends with the scope, and the scope waits for it. Failures that
-    /// come up to its root, and that no root handler takes, are escalated in the outer tree.
+    /// Makes this system a child of `scope`, under its own name.
     ///
-    /// Both systems keep their own runtime, ids, paths, counts and events. Refused, the system comes back.
+    /// The system ends with the scope, and the scope waits for it. A failure that reaches the root
+    /// of the system, and that no root handler takes, is escalated in the outer tree. Both systems
+    /// keep their own runtime, ids, paths, counts and events.
+    ///
+    /// # Errors
+    /// Returns the system in [`MountError`] if the scope is closing, or the name is in use.
+    ///
+    /// ```
+    /// use pleach::{Dispatcher, System};
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let outer = System::builder("outer", sim.runtime()).build().unwrap();
+    /// let inner = System::builder("inner", sim.runtime()).build().unwrap();
+    /// let scope = outer.scope("plugins").unwrap();
+    /// let mounted = inner.mount(&scope).unwrap();
+    ///
+    /// scope.close();
+    /// assert!(sim.simulate(mounted.exited()).unwrap().is_clean());
+    /// assert!(mounted.root().running().is_empty(), "the inner system ended with the scope");
+    /// ```
     pub fn mount(self, scope: &Scope) -> Result<Mounted, MountError> {
         let root = self.root();
         let name = String::from(self.name());

@@ -1,4 +1,4 @@
-//! `RootContext`: a tree as seen from outside: what can be done in it by whoever is no part of it and does not own it.
+//! `RootContext`: a handle to a system for code that is neither part of the tree nor its owner.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
@@ -28,7 +28,23 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
-/// A handle on a system that owns nothing: spawn, look up, watch and count from outside any actor.
+/// A non-owning handle to a system, to spawn, look up, watch and count from anywhere.
+///
+/// Clones refer to the same system. Dropping it has no effect.
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let root = system.root();
+/// let echo = root.spawn("echo", Props::from_fn(|| (), |_, _: u32| Ok::<(), String>(())))?;
+/// assert_eq!(root.lookup::<u32>(&echo.path()).unwrap(), echo);
+/// assert!(root.lookup::<String>(&echo.path()).is_err(), "the actor accepts u32");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RootContext {
     root: Arc<ScopeMember>,
@@ -41,18 +57,25 @@ impl RootContext {
     }
 
     /// Starts an actor at `/user/name`.
+    ///
+    /// # Errors
+    /// Returns the props in [`SpawnError`] if the system is shutting down, the name is invalid or
+    /// in use, or the mailbox has no capacity.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
         spawn::actor(&user, Some(name), props)
     }
 
-    /// Starts an actor that needs no name below `/user`.
+    /// Starts an actor below `/user` with a generated name.
+    ///
+    /// # Errors
+    /// See [`spawn`](Self::spawn).
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
         let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
         spawn::actor(&user, None, props)
     }
 
-    /// Whatever stands at `path` now.
+    /// Returns the live member at `path`, whatever its kind. `None` for the path of another node.
     pub fn lookup_any(&self, path: &ActorPath) -> Option<AnyRef> {
         let mut member: Arc<dyn Member> = Arc::clone(&self.root) as Arc<dyn Member>;
         if path.node().is_some() {
@@ -64,13 +87,21 @@ impl RootContext {
         Some(AnyRef { member })
     }
 
-    /// The actor at `path`, if there is one and it understands `M`.
+    /// Returns the actor at `path` if its message type is `M`.
+    ///
+    /// # Errors
+    /// [`LookupError::NotFound`] if no member has this path; [`LookupError::WrongType`] if it is
+    /// not an actor with message type `M`.
     pub fn lookup<M: Send + 'static>(&self, path: &ActorPath) -> Result<ActorRef<M>, LookupError> {
         let found = self.lookup_any(path).ok_or_else(|| LookupError::NotFound(path.clone()))?;
         found.actor().ok_or_else(|| LookupError::WrongType { path: path.clone(), asked: core::any::type_name::<M>() })
     }
 
-    /// Tells the actor at `path` something, if there is one and it understands `M`; a message that does not get there comes back.
+    /// Sends a message to the actor at `path`, without waiting.
+    ///
+    /// # Errors
+    /// Returns the message in [`DispatchError`] if the lookup fails or the actor does not accept
+    /// it.
     pub fn dispatch<M: Send + 'static>(&self, path: &ActorPath, message: M) -> Result<(), DispatchError<M>> {
         match self.lookup(path) {
             Ok(actor) => actor.tell(message).map_err(DispatchError::Send),
@@ -78,69 +109,77 @@ impl RootContext {
         }
     }
 
-    /// Hears of the end of `other`, or at once if it has ended; a restart is no end. Dropping the future takes the watch back.
+    /// Waits for the exit of `other`; ready at once if it has exited. A restart is not an exit.
+    ///
+    /// Dropping the future ends the watch.
     pub fn watch(&self, other: &AnyRef) -> impl Future<Output = Terminated> + Send + use<> {
         let (id, path, exited) = (other.id(), other.path(), other.exited());
         async move { Terminated { id, path, exit: exited.await } }
     }
 
-    /// What became of every message there ever was.
+    /// Returns the message counts of all actors that ever ran in this system.
     pub fn counts(&self) -> Counts {
         self.root.node().counts_below()
     }
 
-    /// How many failures are on record.
+    /// Returns the number of failures reported so far.
     pub fn failures(&self) -> usize {
         self.root.node().events().failures()
     }
 
-    /// Hears every event from now on, in the thread in which it happens: be quick, or hand it on. A listener that panics harms
-    /// nobody. It listens until the handle is told to stop; dropping the handle changes nothing.
+    /// Calls `listener` for every event from now on, on the thread where the event happens.
+    ///
+    /// The listener must return quickly. A panic in it does not affect the system. It stays
+    /// registered until the handle is stopped; dropping the handle has no effect.
     pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
         self.hub().listen(listener)
     }
 
-    /// Where this system tells what happens in it: subscribe there to hear of it in a task of your own.
+    /// Returns the event hub of this system, for subscriptions with their own queue.
     pub fn hub(&self) -> FailureEventHub {
         FailureEventHub::of(&self.root.node().tree().events)
     }
 
-    /// How many failures came up to the root unhandled.
+    /// Returns the number of failures that reached the root unhandled.
     pub fn unhandled(&self) -> usize {
         self.root.node().tree().unhandled.count()
     }
 
-    /// Takes the failures that came up to the root and that no root handler took: the first 256 since the last time, and how many
-    /// more there were.
+    /// Takes the failures that reached the root and that no root handler took: the first 256 since
+    /// the last call, and the number of further ones.
     pub fn take_escalations(&self) -> Escalations {
         self.root.node().tree().unhandled.take()
     }
 
-    /// Sets the handler of failures that come up to the root, from now on, in place of the one there was; see
-    /// [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures that were kept before stay for
-    /// [`take_escalations`](Self::take_escalations).
+    /// Sets the handler for failures that reach the root. Replaces the previous one.
+    ///
+    /// See [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures kept
+    /// before stay available in [`take_escalations`](Self::take_escalations).
     pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
         self.root.node().tree().unhandled.handle_with(self.guard_handler(handler));
     }
 
-    /// Sets the sink of supervisors that neither have nor inherit one, from now on; see
-    /// [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to). [`ParentGuardianSink`](crate::ParentGuardianSink) is the
-    /// default again.
+    /// Sets the sink for supervisors without an own or inherited sink.
+    ///
+    /// See [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to).
+    /// [`ParentGuardianSink`](crate::ParentGuardianSink) restores the default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         self.root.node().tree().set_sink(Arc::new(sink));
     }
 
-    /// Gives `sink` what neither the root's sink nor its handler takes, before it is kept.
+    /// Sets a sink for failures that neither the root's sink nor its handler takes.
     pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
         self.root.node().tree().unhandled.give_outside(Arc::new(sink));
     }
 
-    /// Wraps a root handler so that it gets a `RootContext` made for the call, and a panic in it is recorded. It holds the tree weakly.
+    /// Wraps a root handler: passes it a `RootContext` and reports its panics. Holds the tree
+    /// weakly.
     fn guard_handler(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> RootHandler {
         let (root, user) = (Arc::downgrade(&self.root), Arc::downgrade(&self.user));
         Arc::new(move |failure| {
-            // The failed member holds the root. The user guardian may have ended with the system's owner: the root, which is
-            // cancelled then, stands in for it and refuses everything as well.
+            // The failed member keeps the root alive. `/user` may be gone if the owner dropped the
+            // system; the root, which is cancelled then, replaces it and refuses everything as
+            // well.
             let Some(root) = root.upgrade() else { return false };
             let user = user.upgrade().unwrap_or_else(|| Arc::clone(&root));
             let context = Self::new(root, user);
@@ -149,27 +188,28 @@ impl RootContext {
         })
     }
 
-    /// A failure of the root itself.
+    /// Creates a failure of the root itself.
     pub(crate) fn failure(&self, reason: Reason) -> FailureInfo {
         self.root.node().failure(0, reason)
     }
 
-    /// Everything that runs, in start order.
+    /// Returns everything that runs in this system, in start order.
     pub fn running(&self) -> Vec<Running> {
         self.root.node().running()
     }
 
-    /// Begins to shut down without waiting: starts nothing more, and ends everything youngest first, after what it has.
+    /// Begins a shutdown without waiting. Nothing new starts; everything is closed, youngest first.
     pub fn begin_shutdown(&self) {
         Arc::clone(&self.root).stop_by(StopMode::Close);
     }
 
-    /// A token that is cancelled as soon as this system begins to end; see [`System::shutdown_token`](crate::System::shutdown_token).
+    /// Returns a token that is cancelled when this system begins to end; see
+    /// [`System::shutdown_token`](crate::System::shutdown_token).
     pub fn shutdown_token(&self) -> CancelToken {
         self.root.node().closing_token()
     }
 
-    /// Cancels everything at once, without waiting.
+    /// Cancels everything in this system, without waiting.
     pub fn kill(&self) {
         node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &Cause::Cancelled);
     }
@@ -181,17 +221,17 @@ impl fmt::Debug for RootContext {
     }
 }
 
-/// Why a lookup gave no actor.
+/// The reason why a lookup found no actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// Nothing stands there now.
+    /// No live member has this path.
     NotFound(ActorPath),
-    /// Something stands there, and it is no actor with this message type.
+    /// The member at this path is not an actor with the requested message type.
     WrongType {
-        /// Where.
+        /// The path that was looked up.
         path: ActorPath,
-        /// The message type that was asked for.
+        /// The name of the requested message type.
         asked: &'static str,
     },
 }
@@ -199,24 +239,24 @@ pub enum LookupError {
 impl fmt::Display for LookupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound(path) => write!(f, "nothing stands at {path} now: check the path, or start it first"),
-            Self::WrongType { path, asked } => write!(f, "what stands at {path} is no actor that understands {asked}"),
+            Self::NotFound(path) => write!(f, "no member found at {path}; check the path, or start it first"),
+            Self::WrongType { path, asked } => write!(f, "the member at {path} is not an actor with message type {asked}"),
         }
     }
 }
 
 impl core::error::Error for LookupError {}
 
-/// Why a message did not get to a path. It comes back.
+/// The reason why a message was not delivered to a path. Holds the message.
 pub enum DispatchError<M> {
-    /// No actor that understands it stands there.
+    /// The lookup of the path failed.
     Lookup {
-        /// Why not.
+        /// The reason why the lookup failed.
         why: LookupError,
-        /// The message.
+        /// The message that was not sent.
         message: M,
     },
-    /// The actor there did not accept it.
+    /// The actor did not accept the message.
     Send(SendError<M>),
 }
 

@@ -1,0 +1,136 @@
+//! `SystemBuilder`: the options of a system and their defaults.
+
+use crate::base::runtime::Runtime;
+use crate::events::event::{Event, EventKinds};
+use crate::events::failure::FailureInfo;
+use crate::events::hub::Listener;
+use crate::ids::name::{Name, NameError};
+use crate::scope::member::{ScopeMember, ScopeRole};
+use crate::system::System;
+use crate::system::root_context::RootContext;
+use crate::tree::member::Member;
+use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::strategy::SupervisorStrategy;
+use crate::tree::{Tree, TreeSettings};
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Builds a [`System`]; from [`System::builder`].
+///
+/// ```
+/// use pleach::{Dispatcher, OneForOne, System};
+/// use std::time::Duration;
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime())
+///     .grace(Duration::from_secs(2))
+///     .strategy(OneForOne::new().intensity(5, Duration::from_secs(10)))
+///     .build()?;
+/// assert_eq!(system.name(), "shop");
+/// # Ok::<(), pleach::NameError>(())
+/// ```
+#[must_use = "a system is created by `build`"]
+pub struct SystemBuilder {
+    name: String,
+    runtime: Arc<dyn Runtime>,
+    settings: TreeSettings,
+    root_sink: Option<Arc<dyn EscalationSink>>,
+    on_root_failure: Option<Box<dyn FnOnce(&RootContext) + Send + Sync>>,
+    listeners: Vec<Listener>,
+}
+
+impl SystemBuilder {
+    pub(super) fn new(name: &str, runtime: Arc<dyn Runtime>) -> Self {
+        Self {
+            name: name.to_string(),
+            runtime,
+            settings: TreeSettings::default(),
+            root_sink: None,
+            on_root_failure: None,
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Sets how long a `stopped` hook may take. Default: 5 s.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// Sets how long a handler may process one message before
+    /// [`Lint::LongHandler`](crate::Lint::LongHandler) is reported. Default: 1 s.
+    pub fn long_handler(mut self, threshold: Duration) -> Self {
+        self.settings.long_handler = threshold;
+        self
+    }
+
+    /// Sets the strategy for members without their own, including `/user` and `/system`.
+    ///
+    /// Default: one-for-one restart, at most three restarts in five seconds.
+    pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
+        self.settings.strategy = Some(Arc::new(strategy));
+        self
+    }
+
+    /// Sets the sink for failures of supervisors without an own or inherited sink. Default: the
+    /// parent decides.
+    pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
+        self.settings.sink = Some(Arc::new(sink));
+        self
+    }
+
+    /// Sets the sink for failures that reach the root, before the root handler.
+    ///
+    /// If it refuses a failure or panics, the failure goes to the root handler, or is kept for
+    /// [`take_escalations`](System::take_escalations). Default: none.
+    pub fn root_sink(mut self, sink: impl EscalationSink) -> Self {
+        self.root_sink = Some(Arc::new(sink));
+        self
+    }
+
+    /// Adds a listener for every event from the first one on; see [`RootContext::on_event`]. May be
+    /// called several times.
+    pub fn on_event(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Arc::new(listener));
+        self
+    }
+
+    /// Sets the handler for failures that reach the root unhandled. Default: none.
+    ///
+    /// It runs in the task where the failure arrives and must return quickly. It may begin a
+    /// shutdown ([`RootContext::begin_shutdown`], [`RootContext::kill`]). A failure passed to it
+    /// counts as handled and is not kept for [`take_escalations`](System::take_escalations), unless
+    /// the handler panics, which is reported as a failure.
+    pub fn on_root_failure(mut self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {
+        self.on_root_failure = Some(Box::new(move |root| root.set_on_root_failure(handler)));
+        self
+    }
+
+    /// Builds the system.
+    ///
+    /// # Errors
+    /// Returns a [`NameError`] if the name is not a valid path segment.
+    pub fn build(self) -> Result<System, NameError> {
+        Name::new(&self.name)?;
+        let tree = Tree::with(self.runtime, self.settings);
+        for listener in self.listeners {
+            tree.events.listen(EventKinds::ALL, listener);
+        }
+        let root = ScopeMember::top(&tree);
+        let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
+        let below = |name| ScopeMember::below(&top, Some(name), ScopeRole::Top);
+        // `/system` is started first and so ends last. A new root refuses neither of them.
+        let guardians = below("system").and_then(|system| Ok((system, below("user")?)));
+        let (system, user) = guardians.expect("a new root accepts two children with different names");
+        if let Some(sink) = self.root_sink {
+            tree.unhandled.give_to(sink);
+        }
+        if let Some(set_handler) = self.on_root_failure {
+            set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));
+        }
+        Ok(System { name: self.name, root, user, system })
+    }
+}
