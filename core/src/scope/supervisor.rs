@@ -128,7 +128,7 @@ impl Supervisor {
     /// Does not count as a failure.
     ///
     /// # Errors
-    /// Returns a [`ChildError`] if no such child exists, or it cannot restart.
+    /// Returns a [`ChildError`] if no such child exists, or it is a task or scope, which cannot restart.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         child::restart_child(self.member.node(), name)
     }

@@ -75,7 +75,7 @@ impl RootContext {
         spawn::actor(&user, None, props)
     }
 
-    /// Returns the live member at `path`, whatever its kind. `None` for the path of another node.
+    /// Returns the live member at `path`, whatever its kind. `None` for a path on another machine.
     pub fn lookup_any(&self, path: &ActorPath) -> Option<AnyRef> {
         let mut member: Arc<dyn Member> = Arc::clone(&self.root) as Arc<dyn Member>;
         if path.node().is_some() {

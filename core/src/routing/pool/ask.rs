@@ -1,7 +1,8 @@
-//! `PoolAsk`: a question to whichever worker of a pool it is for, and its one answer.
+//! `PoolAsk`: asks one worker of a pool.
 //!
-//! The question has to be a message before its worker can be chosen, since the choice may depend on its key. From there on it is as with
-//! an ask to one actor: it waits for room, it leaves the edge by which cycles are found, and it never hangs after the worker ended.
+//! The question is turned into a message first, because the choice of the worker may depend on its
+//! key. From then on it works like an ask to one actor: it waits for room, records a wait-for edge,
+//! and never hangs after the worker has ended.
 
 use crate::actor::ask::{AskTimeout, PendingAsk};
 use crate::actor::reply::Reply;
@@ -14,7 +15,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// An answer on its way; from [`Pool::ask`]. The question goes out when this is first polled.
+/// Waits for the reply of a pool; from [`Pool::ask`]. The question is sent at the first poll.
 #[must_use = "an ask does nothing unless awaited"]
 pub struct PoolAsk<'a, M: Send + 'static, T, Q> {
     pool: &'a Pool<M>,
@@ -28,7 +29,7 @@ impl<'a, M: Send + 'static, T, Q> PoolAsk<'a, M, T, Q> {
         Self { pool, question: Some(question), asking: None, timeout: AskTimeout::default() }
     }
 
-    /// Waits at most this long.
+    /// Limits the wait. Default: no limit. After it, the ask fails with [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
         self.timeout.set(wait);
         self
@@ -64,7 +65,7 @@ where
     }
 }
 
-/// Sends the question to the worker whose it is, and waits for the answer.
+/// Sends the question to its worker and waits for the reply.
 async fn ask_worker<M: Send + 'static, T: Send + 'static>(
     pool: &Pool<M>,
     mut message: M,
@@ -76,7 +77,7 @@ async fn ask_worker<M: Send + 'static, T: Send + 'static>(
         };
         poll_fn(|cx| Poll::Ready(pending.begin_wait_for(&worker.any().member, cx.waker()))).await?;
         let mut sending = worker.send(message).for_ask();
-        // An ask that waits for room may already be told that there will be no answer.
+        // While the ask waits for room, it may already learn that there will be no reply.
         let sent = poll_fn(|cx| match Pin::new(&mut sending).poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => pending.poll(cx.waker()).map(Err),

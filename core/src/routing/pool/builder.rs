@@ -1,4 +1,4 @@
-//! `PoolBuilder`: how a pool is set up, and why one was not made.
+//! `PoolBuilder`: the options of a pool, and the errors of building or resizing one.
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
@@ -19,23 +19,27 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 
-/// The most workers a pool can have. Choosing one by load or by key looks at each of them, so a pool should have far fewer.
+/// The largest number of workers in a pool. Choosing by load or by key visits every worker, so a
+/// pool should have far fewer.
 pub const POOL_SIZE_MAX: usize = 65_536;
 
-/// A pool about to be made; from `pool(..)` of a system, a supervisor, a scope or an actor's context.
+/// Builds a [`Pool`]; from `pool(..)` of a system, a supervisor, a scope or an actor's context.
+///
+/// Defaults: round robin, the supervision of the system, no replacement of ended workers.
 ///
 /// ```
-/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
-/// # let sim = Dispatcher::seeded(1);
-/// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
+/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// let pool = scope
-///     .pool("resize", 4, |place| Props::from_fn(move || place, |_, _picture: String| Ok::<(), BoxError>(())))
+///     .pool("resize", 4, |index| Props::from_fn(move || index, |_, _picture: String| Ok::<(), BoxError>(())))
 ///     .least_loaded()
 ///     .build()?;
 /// pool.tell("sunset.png".to_string()).unwrap();
 /// # Ok::<(), pleach::PoolError>(())
 /// ```
-#[must_use = "a pool is made by `build`"]
+#[must_use = "a pool is created by `build`"]
 pub struct PoolBuilder<M: Send + 'static> {
     pub(super) parent: Arc<dyn Member>,
     pub(super) name: String,
@@ -46,10 +50,10 @@ pub struct PoolBuilder<M: Send + 'static> {
     pub(super) replacements: Option<(u32, Duration)>,
 }
 
-/// Makes the props of the worker for a place.
+/// Creates the props of the worker with a given index.
 pub(super) type WorkerFactory<M> = Box<dyn Fn(usize) -> Result<WorkerStarter<M>, Refusal> + Send + Sync>;
 
-/// A worker whose props are made and good: starts it under a supervisor, with a name.
+/// A worker with valid props. Starts it under a supervisor, with a name.
 pub(super) type WorkerStarter<M> = Box<dyn FnOnce(&Supervisor, &str) -> Result<ActorRef<M>, Refusal>>;
 
 impl<M: Send + 'static> PoolBuilder<M> {
@@ -78,48 +82,61 @@ impl<M: Send + 'static> PoolBuilder<M> {
         }
     }
 
-    /// Each worker in its turn, whatever it has to do. This is the default.
+    /// Chooses the workers in turn, whatever their load. This is the default.
     pub fn round_robin(mut self) -> Self {
         self.routing = Routing::RoundRobin;
         self
     }
 
-    /// The worker with the fewest messages queued or in hand; among equals, each in its turn.
+    /// Chooses the worker with the fewest queued and current messages. Equally loaded workers take
+    /// turns.
     pub fn least_loaded(mut self) -> Self {
         self.routing = Routing::LeastLoaded;
         self
     }
 
-    /// Messages with the same key go to the same worker, in order, as long as it is there. When workers come or go about 1/n of the
-    /// keys move, and no others: those of a worker that ended, or those that a new one takes over. The worker before may still be
-    /// at what it has of such a key when the next one begins.
+    /// Sends messages with the same key to the same worker, in order.
     ///
-    /// `key` runs in the task that sends; a panic in it is the sender's.
+    /// When workers are added or removed, about 1/n of the keys move: those of a removed worker, or
+    /// those that a new worker takes over. The former worker may still process messages of a moved
+    /// key while the new one begins.
+    ///
+    /// `key` runs in the task that sends. A panic in it is a panic of the sender.
     pub fn by_key<K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         self.routing = Routing::by_key(key);
         self
     }
 
-    /// How the workers are supervised. Unless given here or for the system: each worker restarts when it fails, three times in five
-    /// seconds ([`RestartBudget::PerChild`](crate::RestartBudget)). One failure more stops that worker ([`Event::GaveUp`](crate::Event)),
-    /// and its place stays vacant unless [`replace_ended`](Self::replace_ended) is set. The last worker takes the pool with it, and
-    /// the failure goes up; if the pool is restarted there, it has all its workers again.
+    /// Sets the strategy of the workers' supervisor.
+    ///
+    /// Default: the strategy of the system, otherwise each worker is restarted up to three times in
+    /// five seconds ([`RestartBudget::PerChild`](crate::RestartBudget)). One more failure stops
+    /// that worker ([`Event::GaveUp`](crate::Event)), and its index stays vacant unless
+    /// [`replace_ended`](Self::replace_ended) is set. If the last worker stops, the pool fails and
+    /// the failure goes up. A pool that is restarted there has all its workers again.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
         self.strategy = Some(Arc::new(strategy));
         self
     }
 
-    /// Puts another worker in the place of one that has ended for good, as soon as a message meets it, but no more than
-    /// `replacements` within any `window`: past that, places stay vacant until [`Pool::resize`]. Not done unless asked for.
+    /// Replaces a permanently ended worker when a message is routed to it, at most `replacements`
+    /// times per `window`. Default: no replacement.
+    ///
+    /// Beyond that limit, indices stay vacant until [`Pool::resize`].
     pub fn replace_ended(mut self, replacements: u32, window: Duration) -> Self {
         self.replacements = Some((replacements, window));
         self
     }
 
-    /// Makes the pool and starts its workers, called `0`, `1` and so on.
+    /// Builds the pool and starts its workers, named `0`, `1` and so on.
     ///
-    /// The props of all workers are made before the first one starts. If the closure panics, or gives a mailbox with no capacity, no
-    /// worker starts. A parent that begins to shut down meanwhile refuses the rest, and ends those that have started.
+    /// The props of all workers are created before the first one starts.
+    ///
+    /// # Errors
+    /// - [`PoolError::NoWorkers`], [`PoolError::TooMany`]: invalid size.
+    /// - [`PoolError::Failed`]: the closure for props panicked. No worker starts.
+    /// - [`PoolError::Refused`]: the name is invalid or in use, a mailbox has no capacity, or the
+    ///   parent is closing. Workers that have started are stopped.
     pub fn build(self) -> Result<Pool<M>, PoolError> {
         Pool::start(self)
     }
@@ -131,29 +148,29 @@ impl<M: Send + 'static> fmt::Debug for PoolBuilder<M> {
     }
 }
 
-/// Why a pool was not made, or not resized.
+/// The reason why a pool was not built or resized.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// A pool of no workers was asked for. To end a pool, stop or close it.
+    /// The size is 0. To end a pool, stop or close it.
     NoWorkers,
-    /// More workers were asked for than [`POOL_SIZE_MAX`].
+    /// The size exceeds [`POOL_SIZE_MAX`].
     TooMany(usize),
-    /// The pool, or one of its workers, was not started.
+    /// The pool or one of its workers was not started.
     Refused(Refusal),
-    /// The closure that gives the props of a worker panicked.
+    /// The closure that creates the props of a worker panicked.
     Failed(FailureInfo),
 }
 
 impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoWorkers => {
-                f.write_str("a pool of 0 workers takes no message: give it at least 1, or stop it with `any().stop()`")
+            Self::NoWorkers => f.write_str("invalid pool size 0: use at least 1, or end the pool with `any().stop()`"),
+            Self::TooMany(size) => write!(f, "invalid pool size {size}: at most {POOL_SIZE_MAX} workers are allowed"),
+            Self::Refused(why) => write!(f, "cannot start a worker of the pool: {why}"),
+            Self::Failed(failure) => {
+                write!(f, "cannot start a worker of the pool: the closure for its props panicked: {failure}")
             }
-            Self::TooMany(size) => write!(f, "a pool of {size} workers is too large: {POOL_SIZE_MAX} are the most it can have"),
-            Self::Refused(why) => write!(f, "the pool could not start a worker: {why}"),
-            Self::Failed(failure) => write!(f, "the pool could not start a worker, its props panicked: {failure}"),
         }
     }
 }
@@ -183,8 +200,8 @@ pub(super) fn check_size(size: usize) -> Result<(), PoolError> {
 }
 
 impl Scope {
-    /// A pool of `size` actors within this scope; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
+    /// Starts building a pool of `size` actors in this scope. `props` returns the props of the
+    /// worker with a given index. [`build`](PoolBuilder::build) starts it.
     pub fn pool<A: Actor>(
         &self,
         name: &str,
@@ -196,8 +213,8 @@ impl Scope {
 }
 
 impl Supervisor {
-    /// A pool of `size` actors below this supervisor; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
+    /// Starts building a pool of `size` actors below this supervisor. `props` returns the props of
+    /// the worker with a given index. [`build`](PoolBuilder::build) starts it.
     pub fn pool<A: Actor>(
         &self,
         name: &str,
@@ -209,8 +226,8 @@ impl Supervisor {
 }
 
 impl<A: Actor> Context<A> {
-    /// A pool of `size` actors among the children of this actor; `props` gives the recipe for each place.
-    /// [`build`](PoolBuilder::build) starts it.
+    /// Starts building a pool of `size` actors among the children of this actor. `props` returns
+    /// the props of the worker with a given index. [`build`](PoolBuilder::build) starts it.
     pub fn pool<C: Actor>(
         &self,
         name: &str,

@@ -1,11 +1,11 @@
-//! `Routing`: which worker of a pool gets a message.
+//! `Routing`: chooses the worker of a pool for a message.
 //!
-//! A routing looks at the workers there are and gives the index of one in their list. It takes no lock of its own and decides about
-//! nothing else: what becomes of a message at a worker that is full or has ended is for the pool.
+//! It takes no lock and decides nothing else. The pool decides what happens at a full or ended
+//! worker.
 //!
-//! Hashing is *rendezvous* hashing: every worker's index is weighed together with the key, and the heaviest gets the message. Taking a
-//! worker away moves its own keys and no others, and one more worker takes about 1/n of the keys from all. It uses no random seed, so
-//! a key has the same worker in every run.
+//! Keys use *rendezvous* hashing: each worker's index is hashed together with the key, and the
+//! largest hash wins. Removing a worker moves only its own keys. Adding one moves about 1/n of the
+//! keys. The hash has no random seed, so a key has the same worker in every run.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::base::runtime::Random;
@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// One worker: its index in the pool, which it shares with those it replaces, and its address.
+/// One worker: its index in the pool, which a replacement inherits, and its address.
 pub(super) struct Worker<M: Send + 'static> {
     pub(super) index: usize,
     pub(super) actor: ActorRef<M>,
@@ -29,7 +29,8 @@ impl<M: Send + 'static> Clone for Worker<M> {
 }
 
 impl<M: Send + 'static> Worker<M> {
-    /// Whether its supervisor restarts it after somebody else has closed or stopped it.
+    /// Returns whether its supervisor restarts it after it was closed or stopped through its
+    /// address.
     pub(super) fn will_restart(&self) -> bool {
         let cell = self.actor.cell();
         let is_permanent = cell.node().policy() == RestartPolicy::Permanent;
@@ -37,14 +38,14 @@ impl<M: Send + 'static> Worker<M> {
     }
 }
 
-/// How a message finds its worker.
+/// How a worker is chosen.
 pub(super) enum Routing<M> {
     RoundRobin,
     LeastLoaded,
     ByKey(KeyHash<M>),
 }
 
-/// The hash of the key that a message has.
+/// Returns the hash of a message's key.
 pub(super) type KeyHash<M> = Box<dyn Fn(&M) -> u64 + Send + Sync>;
 
 impl<M: Send + 'static> Routing<M> {
@@ -56,12 +57,13 @@ impl<M: Send + 'static> Routing<M> {
         }))
     }
 
-    /// Chooses one of `workers` for `message`; `None` if there are none. `turns` counts the settings made so far.
+    /// Chooses a worker for `message`; `None` if there are none. `turns` counts the choices made so
+    /// far.
     pub(super) fn choose<'a>(&self, workers: &'a [Worker<M>], turns: &AtomicUsize, message: &M) -> Option<&'a Worker<M>> {
         match self {
             Self::RoundRobin => workers.get(turn(turns, workers.len())),
             Self::LeastLoaded => {
-                // Whose turn it is decides among equals, so that idle workers share what comes now and then.
+                // Equally loaded workers take turns, so that idle workers share the load.
                 let (before, from) = workers.split_at(turn(turns, workers.len()));
                 least(from.iter().chain(before), |worker| worker.actor.counts().open())
             }
@@ -73,7 +75,7 @@ impl<M: Send + 'static> Routing<M> {
     }
 }
 
-/// The first of the items with the least load. An item with none ends the search.
+/// Returns the first item with the smallest load. Stops at an item without load.
 fn least<T>(items: impl Iterator<Item = T>, load: impl Fn(&T) -> u64) -> Option<T> {
     let mut best: Option<(u64, T)> = None;
     for item in items {
@@ -92,12 +94,12 @@ fn turn(turns: &AtomicUsize, workers: usize) -> usize {
     turns.fetch_add(1, Ordering::Relaxed).checked_rem(workers).unwrap_or(0)
 }
 
-/// How strongly `key` draws to `index`: a number that is as good as random for each pair.
+/// Returns the rendezvous hash of `key` and `index`: a pseudo-random number per pair.
 fn weight(key: u64, index: usize) -> u64 {
     Random::seeded(key ^ Random::seeded(index as u64).next_u64()).next_u64()
 }
 
-/// FNV-1a: a hash for any key with no seed and no table. [`weight`] does the mixing that it lacks.
+/// FNV-1a: hashes any key without a seed or a table. [`weight`] adds the mixing that it lacks.
 struct Fnv(u64);
 
 impl Fnv {
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a13_keys_are_spread_evenly_over_the_places() {
+    fn a13_keys_are_spread_evenly_over_the_workers() {
         for size in [2, 3, 8, 50] {
             let mut shares = vec![0usize; size];
             owners(&(0..size).collect::<Vec<_>>()).into_iter().for_each(|index| shares[index] += 1);
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a13_keys_that_are_words_are_spread_too() {
+    fn a13_string_keys_are_spread_evenly() {
         let mut shares = [0; 4];
         for user in 0..KEYS {
             let key = hash_of(format!("user-{user}"));
@@ -171,25 +173,28 @@ mod tests {
     }
 
     #[test]
-    fn a13_one_more_place_takes_its_share_from_all_and_moves_nothing_else() {
+    fn a13_a_new_worker_takes_its_share_and_no_other_key_moves() {
         for size in [1, 2, 4, 9, 31] {
             let (before, after) = (owners(&(0..size).collect::<Vec<_>>()), owners(&(0..=size).collect::<Vec<_>>()));
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
-            assert!(before.iter().zip(&after).all(|(before, after)| before == after || *after == size), "only to the new one");
+            assert!(
+                before.iter().zip(&after).all(|(before, after)| before == after || *after == size),
+                "keys move only to the new worker"
+            );
             let share = KEYS / (size + 1);
             assert!(moved.abs_diff(share) < 6 * share.isqrt(), "{moved} of {KEYS} moved, a share is {share}");
         }
     }
 
     #[test]
-    fn a13_a_place_that_goes_gives_away_its_own_keys_only() {
+    fn a13_a_removed_worker_moves_only_its_own_keys() {
         let (before, after) = (owners(&[0, 1, 2, 3]), owners(&[0, 2, 3]));
         assert!(before.iter().zip(&after).all(|(before, after)| before == after || *before == 1));
         assert!(after.iter().all(|index| *index != 1));
     }
 
     #[test]
-    fn a13_the_first_of_the_least_loaded_is_chosen() {
+    fn a13_the_first_of_the_least_loaded_workers_is_chosen() {
         let chosen = |loads: &[u64]| least(0..loads.len(), |at| loads[*at]);
         assert_eq!(chosen(&[]), None);
         assert_eq!(chosen(&[3, 1, 2, 1]), Some(1));

@@ -1,25 +1,37 @@
-//! `Pool`: equal actors under one supervisor, reached as one.
+//! `Pool`: several equal actors behind one address.
 //!
-//! A pool is a supervisor node with the workers as its children, and a roster of their addresses. Sending is choosing a worker and doing
-//! what the same verb of [`ActorRef`] does there; nothing stands in between, no task and no second mailbox, so conservation, order
-//! and back pressure are those of the worker. `routing` chooses, `roster` is who there is, `send` and `ask` are the verbs that wait.
+//! A pool is a supervisor with the workers as its children, and a list of their addresses. A send
+//! chooses a worker and calls the same method of its [`ActorRef`]. No task and no second mailbox is
+//! involved, so counts, order and back pressure are those of the worker.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `choice` | which worker gets a message |
+//! | `worker_list` | which workers exist; pure |
+//! | `send`, `ask` | the futures of `send` and `ask` |
+//! | `builder` | options and errors |
+//!
+//! States of one index of the pool:
 //!
 //! ```text
-//!   index:  vacant ──hire (build, resize, replace)──► worker ──restart: same address──► worker
-//!              ▲                                        │ └──resize below the index──► closed, out of the roster
-//!              └──a send finds that it has ended (remove_ended)┘
-//!
-//!   A pool that its parent restarts puts a worker into every vacant index, once those that it had are up again.
-//!
-//!   A permanent worker that somebody closed is away until its supervisor has restarted it: a send finds it closed (remove_ended), and a later
-//!   one finds it open again (choose).
+//!             start_workers                       restart: same address
+//!   vacant ──────────────────► worker, in list ◄─────────────────────────┐
+//!     ▲                          │  │  │                                 │
+//!     │ remove_ended: it ended   │  │  └─ remove_ended: permanent, ──► restarting
+//!     └──────────────────────────┘  │     closed by another              (rejoined by `choose`)
+//!                                   └─ resize to fewer workers ──► closed, removed
 //! ```
 //!
+//! A pool that its parent restarts starts a worker for every vacant index, after its former workers
+//! have restarted.
+//!
 //! Invariants:
-//! 1. A send that finds its worker closed takes the message back, takes the worker out of the roster and chooses anew. It gives the
-//!    message back as `Closed` only when the roster is empty.
-//! 2. A worker leaves the roster before it is closed, and what it had accepted by then is its own to handle.
-//! 3. A key function, and the recipe of workers, are user code and run under no lock. A recipe that panics is a failure on record.
+//! 1. A send that finds its worker closed takes the message back, removes the worker from the list
+//!    and chooses again. It returns `Closed` only if the list is empty.
+//! 2. A worker is removed from the list before it is closed, and still processes what it has
+//!    accepted.
+//! 3. Key functions and the closure for props are user code and run under no lock. A panic in that
+//!    closure is reported as a failure.
 
 pub(crate) mod ask;
 pub(crate) mod builder;
@@ -59,24 +71,46 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// Equal actors under one supervisor, with the verbs of one. A handle: clones are the same pool, and dropping it ends nothing.
+/// Several equal actors behind one address. Clones refer to the same pool; dropping it has no
+/// effect.
 ///
-/// Made by `pool(..)` of a system, a supervisor, a scope or an actor's context. Each message goes to one worker:
-/// [in turn](PoolBuilder::round_robin) unless told otherwise, to the [least loaded](PoolBuilder::least_loaded), or
-/// [by its key](PoolBuilder::by_key).
+/// Created by `pool(..)` of a system, a supervisor, a scope or an actor's context. Each message
+/// goes to one worker: [in turn](PoolBuilder::round_robin) by default, to the [least
+/// loaded](PoolBuilder::least_loaded), or [by its key](PoolBuilder::by_key).
 ///
-/// A worker that fails restarts as its supervisor says and keeps its mailbox. One that has ended for good is left out, or
-/// [replaced](PoolBuilder::replace_ended).
+/// A failed worker is restarted by its supervisor and keeps its mailbox. A worker that has ended
+/// permanently is skipped, or [replaced](PoolBuilder::replace_ended).
+///
+/// ```
+/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+/// let pool = scope
+///     .pool("resize", 4, |_index| Props::from_fn(|| 0, |done: &mut u32, _picture: String| {
+///         *done += 1;
+///         Ok::<(), BoxError>(())
+///     }))
+///     .build()?;
+/// for n in 0..8 {
+///     pool.tell(format!("{n}.png")).unwrap();
+/// }
+/// pool.any().close();
+/// sim.simulate(pool.any().exited()).unwrap();
+/// assert_eq!(pool.counts().handled, 8);
+/// # Ok::<(), pleach::PoolError>(())
+/// ```
 pub struct Pool<M: Send + 'static> {
     state: Arc<PoolState<M>>,
 }
 
 struct PoolState<M: Send + 'static> {
     supervisor: Supervisor,
-    /// The same, as something in the tree.
+    /// The supervisor as an untyped reference.
     any: AnyRef,
     factory: WorkerFactory<M>,
-    /// How many workers there ever were: the name of the next. No name comes twice, since one that is closed may live on for a while.
+    /// The number of workers ever started, which is the name of the next one. Names are not reused,
+    /// because a closed worker may still run for a while.
     started: AtomicUsize,
     routing: Routing<M>,
     turns: AtomicUsize,
@@ -84,7 +118,7 @@ struct PoolState<M: Send + 'static> {
     replacements: Option<ReplacementLimit>,
 }
 
-/// How often the ended are replaced, and when they were.
+/// How many ended workers may be replaced within a time window.
 struct ReplacementLimit {
     replacements_max: usize,
     window: Duration,
@@ -92,7 +126,7 @@ struct ReplacementLimit {
 }
 
 impl ReplacementLimit {
-    /// Whether one more is allowed now; if so, it is counted.
+    /// Returns whether one more replacement is allowed now, and counts it.
     fn allow(&self, now: Instant) -> bool {
         self.recent.with(|recent| {
             while recent.front().is_some_and(|at| now.since(*at) > self.window) {
@@ -140,31 +174,44 @@ impl<M: Send + 'static> Pool<M> {
         }
     }
 
-    /// Puts a message into the mailbox of the worker whose it is, without waiting. If that one is full it fails, or drops what its
-    /// policy says: other workers are not tried.
+    /// Sends a message to its worker without waiting.
+    ///
+    /// If the mailbox of that worker is full, its overflow rule applies. Other workers are not
+    /// tried.
+    ///
+    /// # Errors
+    /// Returns the message in [`SendError`] if the mailbox rejects it, or if no worker is left.
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
         self.send_with(message, |worker, message| worker.tell(message))
     }
 
-    /// As [`tell`](Self::tell), for workers whose mailboxes have priorities.
+    /// Sends a message with a priority, for workers with priority mailboxes. Otherwise like
+    /// [`tell`](Self::tell).
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
         self.send_with(message, |worker, message| worker.tell_envelope(PriorityEnvelope { message, priority }))
     }
 
-    /// Puts a message into the mailbox of the worker whose it is, if there is room.
+    /// Sends a message to its worker if the mailbox has room.
+    ///
+    /// # Errors
+    /// Returns the message in [`SendError`] if the mailbox is full, or if no worker is left.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
         self.send_with(message, |worker, message| worker.try_send(message))
     }
 
-    /// Puts a message into the mailbox of the worker whose it is, waiting for room there. Should that worker end meanwhile, the
-    /// message goes to another. Dropping the future before it is done takes the message back out.
+    /// Sends a message to its worker, and waits for room in the mailbox.
+    ///
+    /// If that worker ends meanwhile, the message goes to another one. Dropping the future before
+    /// it is ready withdraws the message.
     pub fn send(&self, message: M) -> PoolSend<'_, M> {
         PoolSend::new(self, message)
     }
 
-    /// Asks a worker and waits for the answer: `pool.ask(Msg::Left).await?`. As [`ActorRef::ask`], and the question goes to another
-    /// worker if the one whose it is has ended before it got it.
+    /// Asks a worker and waits for the reply: `pool.ask(Msg::Left).await?`.
+    ///
+    /// Works like [`ActorRef::ask`]. If the chosen worker ends before it receives the question,
+    /// another worker is asked.
     pub fn ask<T, Q>(&self, question: Q) -> PoolAsk<'_, M, T, Q>
     where
         T: Send + 'static,
@@ -173,20 +220,28 @@ impl<M: Send + 'static> Pool<M> {
         PoolAsk::new(self, question)
     }
 
-    /// How many workers it is meant to have.
+    /// Returns the configured number of workers.
     pub fn size(&self) -> usize {
         self.state.workers.get().size
     }
 
-    /// The workers that have not ended, in the order of their indices.
+    /// Returns the live workers, in the order of their indices.
     pub fn workers(&self) -> Vec<ActorRef<M>> {
         self.state.workers.get().living().into_iter().map(|worker| worker.actor.clone()).collect()
     }
 
-    /// Gives it `size` workers. More are started at once, also for those that have ended; fewer means that the ones in the last
-    /// indices, which are the youngest, are closed: they handle what is in their mailboxes, and get nothing more.
+    /// Changes the number of workers.
     ///
-    /// After an error no new worker is at work, unless the pool began to shut down meanwhile; a further call tries again.
+    /// With more, new workers start at once, also for ended ones. With fewer, the workers with the
+    /// highest indices are closed: they process their queued messages and receive no more.
+    ///
+    /// # Errors
+    /// - [`PoolError::NoWorkers`], [`PoolError::TooMany`]: invalid size. Nothing changes.
+    /// - [`PoolError::Failed`]: the closure for props panicked. No new worker starts.
+    /// - [`PoolError::Refused`]: a worker was not started, for example because the pool is
+    ///   stopping.
+    ///
+    /// A further call tries again.
     pub fn resize(&self, size: usize) -> Result<(), PoolError> {
         check_size(size)?;
         let redundant = self.state.workers.update(|workers| Some(workers.resized(size)));
@@ -194,17 +249,18 @@ impl<M: Send + 'static> Pool<M> {
         self.fill()
     }
 
-    /// What became of the messages of all workers there ever were.
+    /// Returns the message counts of all workers that ever ran in this pool.
     pub fn counts(&self) -> Counts {
         self.node().counts_below()
     }
 
-    /// The pool as something in the tree: to stop, close, cancel, watch or wait for. It is the supervisor of the workers.
+    /// Returns an untyped reference to the supervisor of the workers, to stop, close, cancel, watch
+    /// or wait for the pool.
     pub fn any(&self) -> AnyRef {
         self.state.any.clone()
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the pool in the tree.
     pub fn path(&self) -> ActorPath {
         self.node().path()
     }
@@ -228,7 +284,7 @@ impl<M: Send + 'static> Pool<M> {
         }
     }
 
-    /// The worker whose message this is; `None` if there is no worker left.
+    /// Returns the worker for this message, or `None` if no worker is left.
     fn choose(&self, message: &M) -> Option<ActorRef<M>> {
         let PoolState { workers, routing, turns, .. } = &*self.state;
         let mut now = workers.get();
@@ -238,29 +294,30 @@ impl<M: Send + 'static> Pool<M> {
         routing.choose(&now.workers, turns, message).map(|worker| worker.actor.clone())
     }
 
-    /// Takes a worker out that accepts nothing more, and all others that have ended, and puts others in their indices if that is wanted and
-    /// allowed.
+    /// Removes a worker that accepts no more messages, and all other ended workers. Replaces them
+    /// as far as that is configured and allowed.
     #[cold]
     fn remove_ended(&self, actor: &ActorRef<M>) {
-        // Of several that find it ended, one takes it out.
+        // Several senders may find the same worker ended. Only one of them removes it.
         let Some(mut vacant) = self.state.workers.update(|workers| workers.without(actor)) else { return };
         let now = || self.node().runtime().now();
         vacant.retain(|_| self.state.replacements.as_ref().is_some_and(|replacements| replacements.allow(now())));
         if !vacant.is_empty() {
-            // A pool that is shutting down refuses, and a recipe that panicked is on record: the indices stay vacant.
+            // On an error the indices stay vacant: the pool is stopping, or the panic was reported.
             drop(self.start_workers(&vacant));
         }
     }
 
-    /// A pool that its parent restarts comes back with all its workers, also if nobody holds a handle.
+    /// Makes the supervisor start missing workers after a restart, even if no handle of the pool is
+    /// left.
     fn refill_after_restarts(&self) {
         let pool = self.clone();
         let refill = Arc::new(move || {
-            // A pool that is shutting down refuses, and a recipe that panicked is on record: the indices stay vacant.
+            // On an error the indices stay vacant: the pool is stopping, or the panic was reported.
             drop(pool.fill());
         });
         self.node().with_supervision(|supervision| supervision.refill = Some(refill));
-        // It holds the pool, which holds the supervisor: the end of the supervisor opens that cycle.
+        // The closure holds the pool, which holds the supervisor. This callback breaks the cycle.
         let supervisor = Arc::downgrade(&self.state.any.member);
         let forget = move |_: &Exit| {
             let refill = supervisor
@@ -271,13 +328,13 @@ impl<M: Send + 'static> Pool<M> {
         self.node().on_done(Box::new(forget));
     }
 
-    /// Puts a worker into every index that has none.
+    /// Starts a worker for every vacant index.
     fn fill(&self) -> Result<(), PoolError> {
         self.start_workers(&self.state.workers.get().vacancies())
     }
 
     fn start_workers(&self, indices: &[usize]) -> Result<(), PoolError> {
-        // All props are made before the first worker starts.
+        // Create all props before the first worker starts.
         let starters = indices.iter().map(|&index| Ok((index, self.starter(index)?))).collect::<Result<Vec<_>, PoolError>>()?;
         let mut started = Vec::with_capacity(indices.len());
         let outcome = starters.into_iter().try_for_each(|(index, start)| {
@@ -285,7 +342,8 @@ impl<M: Send + 'static> Pool<M> {
             started.push(Worker { index, actor: start(&self.state.supervisor, &name)? });
             Ok(())
         });
-        // Somebody may have resized the pool meanwhile, or filled the index: then this worker is one too many.
+        // The pool may have been resized, or the index filled, meanwhile. Such workers are
+        // redundant.
         let redundant = self.state.workers.update(|workers| Some(workers.joined_by(&started)));
         close(redundant);
         outcome
@@ -304,7 +362,8 @@ impl<M: Send + 'static> Pool<M> {
 }
 
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
-    // For good, as the supervisor's own word: a permanent worker would start again, with no index in the workers.
+    // Through the member, which is permanent: a permanent worker closed through its address would
+    // restart, without an entry in the list.
     redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_by(StopMode::Close));
 }
 

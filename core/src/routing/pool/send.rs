@@ -1,4 +1,4 @@
-//! `PoolSend`: a send to whichever worker of a pool it is for, waiting for room there.
+//! `PoolSend`: sends to one worker of a pool, and waits for room in its mailbox.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::mailbox::Priority;
@@ -12,7 +12,8 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-/// A send that waits for room; from [`Pool::send`]. Dropping it before it is done takes the message back out.
+/// A send that waits for room; from [`Pool::send`]. Dropping it before it is ready withdraws the
+/// message.
 #[must_use = "a send does nothing unless awaited"]
 pub struct PoolSend<'a, M: Send + 'static> {
     pool: &'a Pool<M>,
@@ -23,7 +24,7 @@ pub struct PoolSend<'a, M: Send + 'static> {
 
 enum SendStage<M: Send + 'static> {
     Unsent(M),
-    /// In the waiting list of this worker.
+    /// The message waits in the mailbox of this worker, under this key.
     Waiting(ActorRef<M>, u64, Option<Box<RoomEdge>>),
     Done,
 }
@@ -33,19 +34,19 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         Self { pool, stage: SendStage::Unsent(message), priority: Priority::NORMAL, token: None }
     }
 
-    /// Stop waiting when `token` is cancelled; the message comes back as `SendError::Cancelled`.
+    /// Stops waiting when `token` is cancelled, and returns the message in `SendError::Cancelled`.
     pub fn or_cancel(mut self, token: &CancelToken) -> Self {
         self.token = Some(token.cancelled());
         self
     }
 
-    /// Send it with a priority, to workers whose mailboxes have them.
+    /// Sends with a priority, for workers with priority mailboxes. Default: [`Priority::NORMAL`].
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Takes the message back, wherever it is; `None` if it has been accepted.
+    /// Takes the message back. `None` if it was accepted.
     fn take_back(&mut self) -> Option<M> {
         match core::mem::replace(&mut self.stage, SendStage::Done) {
             SendStage::Unsent(message) => Some(message),
@@ -54,7 +55,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         }
     }
 
-    /// Chooses a worker for the message, and sends it there or gets into its line.
+    /// Chooses a worker, and sends the message there or queues it for room.
     fn poll_choosing(&mut self, message: M, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
         let mut message = message;
         loop {
@@ -67,7 +68,7 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
                             let edge = RoomEdge::begin(worker.any().member, key);
                             self.stage = SendStage::Waiting(worker, key, edge);
                         }
-                        // It is done, and lets its worker run first.
+                        // The message is accepted. Yield once, so that its worker runs first.
                         None if receiver_behind => waker.wake_by_ref(),
                         None => return Poll::Ready(Ok(())),
                     }

@@ -1,8 +1,13 @@
-//! `WorkerList`: which workers a pool has, and for how many it has indices. A value that is replaced whole; every change is a pure function.
+//! `WorkerList`: the workers of a pool and the number of its indices.
 //!
-//! Invariants: workers are in the order of their indices, each index is below `size`, and no two share one. A index with no worker is
-//! *vacant*: its worker has ended for good, or could not be started. A permanent worker that somebody closed is *restarting*: it takes no
-//! message until its supervisor has restarted it, and keeps its index.
+//! An immutable value. Every change is a pure function that returns a new list.
+//!
+//! Invariants:
+//! 1. Workers are sorted by index. Each index is below `size` and used at most once.
+//! 2. An index without a worker is *vacant*: its worker has ended permanently, or could not be
+//!    started.
+//! 3. A permanent worker that was closed through its address is *restarting*: it gets no message
+//!    until its supervisor has restarted it, and keeps its index.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::base::visits;
@@ -11,18 +16,18 @@ use alloc::vec::Vec;
 
 pub(super) struct WorkerList<M: Send + 'static> {
     pub(super) workers: Vec<Worker<M>>,
-    /// In the order of their indices too. Nearly always nobody.
+    /// Sorted by index. Almost always empty.
     pub(super) restarting: Vec<Worker<M>>,
     pub(super) size: usize,
 }
 
 impl<M: Send + 'static> WorkerList<M> {
-    /// No worker yet, and indices for `size`.
+    /// Returns a list of `size` vacant indices.
     pub(super) fn vacant(size: usize) -> Self {
         Self { workers: Vec::new(), restarting: Vec::new(), size }
     }
 
-    /// All workers that have not ended, in the order of their indices.
+    /// Returns all workers that have not ended, sorted by index.
     pub(super) fn living(&self) -> Vec<&Worker<M>> {
         let all = self.workers.iter().chain(&self.restarting);
         let mut living: Vec<_> = all.filter(|worker| worker.actor.exit().is_none()).collect();
@@ -32,13 +37,13 @@ impl<M: Send + 'static> WorkerList<M> {
         living
     }
 
-    /// The indices that have no worker, or one that has ended.
+    /// Returns the indices without a worker, or with an ended one.
     pub(super) fn vacancies(&self) -> Vec<usize> {
         let mut taken = self.living().into_iter().map(|worker| worker.index).peekable();
         (0..self.size).filter(|index| taken.next_if_eq(index).is_none()).collect()
     }
 
-    /// With indices for `size`, and the workers that have none any more.
+    /// Returns a list with `size` indices, and the workers that have none any more.
     pub(super) fn resized(&self, size: usize) -> (Self, Vec<Worker<M>>) {
         let has_index = |worker: &Worker<M>| worker.index < size;
         let (workers, mut redundant): (Vec<_>, Vec<_>) = self.workers.iter().cloned().partition(has_index);
@@ -47,8 +52,10 @@ impl<M: Send + 'static> WorkerList<M> {
         (Self { workers, restarting, size }, redundant)
     }
 
-    /// Without `actor`, which takes no more messages, and without all others that have ended: after the end of a large pool one look is
-    /// enough. Gives the indices that are vacant now. `None` if `actor` is not here.
+    /// Returns the list without `actor`, which accepts no more messages, and without all ended
+    /// workers, together with the new vacant indices. `None` if `actor` is not in the list.
+    ///
+    /// Removing all ended workers at once keeps the end of a large pool linear.
     pub(super) fn without(&self, actor: &ActorRef<M>) -> Option<(Self, Vec<usize>)> {
         visits::visit(self.workers.len());
         self.workers.iter().find(|worker| worker.actor == *actor)?;
@@ -67,8 +74,8 @@ impl<M: Send + 'static> WorkerList<M> {
         Some((Self { workers, restarting, size: self.size }, vacant))
     }
 
-    /// With those among the workers again that were restarting and take messages by now; without those that have ended meanwhile. `None` if
-    /// there are neither.
+    /// Returns the list with the restarted workers back in place, and without those that have
+    /// ended. `None` if nothing changes.
     pub(super) fn rejoined(&self) -> Option<(Self, ())> {
         let is_back = |worker: &&Worker<M>| !worker.will_restart() || !worker.actor.cell().mailbox().is_closed();
         let (back, restarting): (Vec<_>, Vec<_>) = self.restarting.iter().partition(is_back);
@@ -81,7 +88,8 @@ impl<M: Send + 'static> WorkerList<M> {
         Some((Self { workers, restarting: restarting.into_iter().cloned().collect(), size: self.size }, ()))
     }
 
-    /// With `started`, which are in the order of their indices, and those of them whose index is gone or has somebody else by now.
+    /// Adds `started`, which is sorted by index. Also returns the workers whose index is gone or in
+    /// use.
     pub(super) fn joined_by(&self, started: &[Worker<M>]) -> (Self, Vec<Worker<M>>) {
         let vacancies = self.vacancies();
         let fits = |worker: &&Worker<M>| vacancies.binary_search(&worker.index).is_ok();

@@ -1,15 +1,18 @@
-//! `Topic`: what is published in it reaches every subscriber, in the publisher's own task.
+//! `Topic`: publishes messages to subscribed actors, in the publisher's own task.
 //!
-//! A topic is a list of subscribers and no more: no task, no queue, no place in the tree. Publishing goes through the list as it was
-//! when it began, and puts the message into each mailbox; what is slow is said for each subscription, never left to chance.
+//! A topic is only a list of subscribers. It has no task, no queue and no node in the tree.
+//! Publishing takes a snapshot of the list and puts the message into each mailbox. What happens
+//! when a mailbox is full is set per subscription.
 //!
 //! Invariants:
-//! 1. No lock is held while a message is copied, adapted, sent or dropped: publishing works on a snapshot of the list.
-//! 2. An actor is in the list at most once. Subscribing again takes the place of what was there, so an actor may do it in `started` of
-//!    each incarnation.
-//! 3. A subscription is to an address. A restart keeps address and mailbox, so it keeps the subscription as well.
-//! 4. Copying and adapting are user code: a panic there is a failure on record with the subscriber's path, and costs that subscriber
-//!    that one message. Nobody else notices.
+//! 1. No lock is held while a message is cloned, adapted, sent or dropped: publishing works on a
+//!    snapshot.
+//! 2. An actor is in the list at most once. Subscribing again replaces the subscription, so an
+//!    actor may subscribe in `started` of each incarnation.
+//! 3. A subscription belongs to an address. A restart keeps the address, the mailbox and the
+//!    subscription.
+//! 4. Cloning and adapting are user code. A panic there is reported as a failure with the
+//!    subscriber's path. That subscriber misses the message; the others do not.
 
 pub(crate) mod subscribers;
 
@@ -28,66 +31,72 @@ use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
 
-/// Publishes each message to all actor have subscribed. A handle: clones are the same topic.
+/// Publishes each message to all subscribed actors. Clones refer to the same topic.
 ///
 /// ```
-/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
-/// # let sim = Dispatcher::seeded(1);
-/// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
-/// # let props = || Props::from_fn(|| (), |_, _: Option<u32>| Ok::<(), BoxError>(()));
-/// # let (screen, archive) = (scope.actor("screen", props()).unwrap(), scope.actor("archive", props()).unwrap());
+/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let scope = Scope::under(&CancelToken::root(sim.runtime()));
+/// let props = || Props::from_fn(|| (), |_, _: Option<u32>| Ok::<(), BoxError>(()));
+/// let screen = scope.spawn("screen", props()).unwrap();
+/// let archive = scope.spawn("archive", props()).unwrap();
+///
 /// let prices = Topic::<u32>::new();
-/// prices.subscribe_with(&screen, SlowSubscriber::Drop, Some); // what it has no room for, it does not see
-/// prices.subscribe_with(&archive, SlowSubscriber::Wait, Some); // whoever publishes waits for it
-/// # sim.simulate(async {
-/// let report = prices.publish(120).await;
-/// assert_eq!((report.delivered, report.dropped), (2, 0));
-/// # }).unwrap();
+/// prices.subscribe_with(&screen, SlowSubscriber::Drop, Some); // misses messages while it is full
+/// prices.subscribe_with(&archive, SlowSubscriber::Wait, Some); // publishers wait while it is full
+/// sim.simulate(async move {
+///     let report = prices.publish(120).await;
+///     assert_eq!((report.delivered, report.dropped), (2, 0));
+/// }).unwrap();
 /// ```
 pub struct Topic<M> {
     subscribers: Arc<Subscribers<M>>,
 }
 
-/// What becomes of a message for a subscriber whose mailbox is full.
+/// What happens to a message when the mailbox of a subscriber is full.
 ///
-/// Under `Drop` and `Unsubscribe` the message is told, so a mailbox that drops the oldest or conflates does that and is never full.
-/// Under `Wait` it is sent, which waits whatever the mailbox's own policy.
+/// `Drop` and `Unsubscribe` use `tell`, so a mailbox that drops the oldest message or conflates is
+/// never full. `Wait` uses `send`, which waits whatever the overflow rule of the mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowSubscriber {
-    /// The subscriber does not get this one; [`Subscription::dropped`] counts it.
+    /// The subscriber misses the message; [`Subscription::dropped`] counts it.
     Drop,
-    /// The subscription ends.
+    /// The subscription ends, and the message is not delivered.
     Unsubscribe,
-    /// The publisher waits for room. Others have got theirs by then. An actor that publishes to itself would wait for ever, since
-    /// it makes no room meanwhile: it gets its own messages as under `Drop`.
+    /// The publisher waits for room, after the message went to all other subscribers.
+    ///
+    /// An actor that publishes to itself cannot make room while it waits. For it, this works like
+    /// `Drop`.
     Wait,
 }
 
-/// What became of one message that was published: each subscriber is counted once.
+/// The outcome of one publish. Each subscriber is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// Mailboxes that took it.
+    /// Subscribers whose mailbox accepted the message.
     pub delivered: usize,
-    /// Subscribers with no room for it, which do without.
+    /// Subscribers with a full mailbox that missed the message.
     pub dropped: usize,
-    /// Subscribers with no room for it, whose subscription ended.
+    /// Subscribers with a full mailbox whose subscription ended.
     pub unsubscribed: usize,
-    /// Subscribers that had ended or take no more input; they are out of the list now.
+    /// Subscribers that have exited or are closing. They were removed from the list.
     pub ended: usize,
-    /// Subscribers for which copying or adapting it panicked. Each is a failure on record.
+    /// Subscribers for which cloning or adapting the message panicked. Each is reported as a
+    /// failure.
     pub failed: usize,
 }
 
-/// One actor in the list.
+/// One subscribed actor.
 struct Subscriber<M> {
     actor: AnyRef,
     slow: SlowSubscriber,
     dropped: AtomicUsize,
-    /// Taken only when this is dropped.
+    /// `None` only while this is dropped.
     delivery: Option<Box<dyn Delivery<M>>>,
 }
 
-/// The way of a message to one actor, without the actor's own message type.
+/// Delivers a message to one actor, with the actor's message type erased.
 trait Delivery<M>: Send + Sync {
     fn offer(&self, message: M, wait: bool) -> Offered;
 }
@@ -96,7 +105,8 @@ enum Offered {
     Taken,
     Full,
     Ended,
-    /// There was no room; true once the message is in the mailbox, false if the actor ended before.
+    /// The mailbox was full. Resolves to true once the message is queued, and to false if the actor
+    /// ended before.
     Waits(BoxFuture<'static, bool>),
 }
 
@@ -126,14 +136,14 @@ impl<M, N: Send + 'static, F: Fn(M) -> N + Send + Sync> Delivery<M> for AdaptedD
     }
 }
 
-/// Runs user code for `actor`. A panic in it is a failure on record there.
+/// Runs user code for `actor`. Reports a panic as a failure of that actor.
 fn catch_and_report<R>(actor: &AnyRef, f: impl FnOnce() -> R) -> Option<R> {
     let node = actor.member.node();
     catch::catch(f).map_err(|reason| node.events().failure(&node.failure(0, reason))).ok()
 }
 
 impl<M> Subscriber<M> {
-    /// What tells actors apart, of whatever system.
+    /// Identifies the actor, also across systems.
     fn address(&self) -> usize {
         core::ptr::from_ref(self.actor.member.node()).addr()
     }
@@ -142,7 +152,8 @@ impl<M> Subscriber<M> {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether it is the actor in whose own code this runs: it makes no room while it waits here.
+    /// Returns whether this runs inside the subscriber itself, which cannot make room while it
+    /// waits.
     fn is_current_actor(&self) -> bool {
         current::member().is_some_and(|member| AnyRef { member } == self.actor)
     }
@@ -156,7 +167,7 @@ impl<M: Clone> Subscriber<M> {
     }
 }
 
-/// The adapter is a user's value, and whoever lets go of it last may be anybody.
+/// The adapter is user code. The last owner may be any thread, so its drop is guarded.
 impl<M> Drop for Subscriber<M> {
     fn drop(&mut self) {
         let delivery = self.delivery.take();
@@ -165,20 +176,26 @@ impl<M> Drop for Subscriber<M> {
 }
 
 impl<M: Clone + Send + 'static> Topic<M> {
-    /// A topic that nobody has subscribed to yet.
+    /// Creates a topic without subscribers.
     pub fn new() -> Self {
         Self { subscribers: Arc::new(Subscribers::new()) }
     }
 
-    /// Sends `actor` whatever is published from now on. `slow` says what happens when its mailbox is full.
+    /// Subscribes `actor` to all messages from now on. `slow` says what happens when its mailbox is
+    /// full.
     ///
-    /// The subscription lasts until [`Subscription::unsubscribe`], or until the actor ends; dropping the handle keeps it. An actor has one
-    /// subscription to a topic: another one takes its place.
+    /// The subscription lasts until [`Subscription::unsubscribe`] or the exit of the actor.
+    /// Dropping the returned handle keeps it. An actor has at most one subscription per topic: a
+    /// new one replaces the old one.
     pub fn subscribe(&self, actor: &ActorRef<M>, slow: SlowSubscriber) -> Subscription<M> {
         self.subscribe_with(actor, slow, |message| message)
     }
 
-    /// As [`subscribe`](Self::subscribe), for an actor with another message type: `topic.subscribe_with(&actor, slow, Msg::News)`.
+    /// Subscribes an actor with another message type: `topic.subscribe_with(&actor, slow,
+    /// Msg::News)`.
+    ///
+    /// `adapt` converts each message in the publisher's task. Otherwise like
+    /// [`subscribe`](Self::subscribe).
     pub fn subscribe_with<N: Send + 'static>(
         &self,
         actor: &ActorRef<N>,
@@ -192,10 +209,11 @@ impl<M: Clone + Send + 'static> Topic<M> {
         Subscription { topic: self.clone(), subscriber }
     }
 
-    /// Puts a copy of `message` into the mailbox of every subscriber, and tells what became of it.
+    /// Puts a clone of `message` into the mailbox of every subscriber, and returns the outcome.
     ///
-    /// It waits only for subscribers under [`SlowSubscriber::Wait`] that have no room, after all others have got theirs. Messages of one
-    /// publisher, by publishes that do not overlap, reach each subscriber in order. Dropping the future withdraws what still waits.
+    /// Waits only for full subscribers with [`SlowSubscriber::Wait`], after all others have
+    /// received the message. If one publisher publishes sequentially, each subscriber receives the
+    /// messages in that order. Dropping the future withdraws the messages that still wait.
     pub async fn publish(&self, message: M) -> Published {
         let mut report = Published::default();
         let mut waiting = Vec::new();
@@ -228,13 +246,14 @@ impl<M: Clone + Send + 'static> Topic<M> {
         report
     }
 
-    /// How many subscribers there are that have not ended.
+    /// Returns the number of subscribers that have not exited.
     pub fn subscribers(&self) -> usize {
         self.subscribers.all().iter().filter(|subscriber| subscriber.actor.exit().is_none()).count()
     }
 }
 
-/// Waits until each mailbox has taken its message or has closed; those that closed.
+/// Waits until each mailbox has accepted its message or has closed. Returns the subscribers that
+/// closed.
 async fn wait_for_room<M>(
     mut waiting: Vec<(Arc<Subscriber<M>>, BoxFuture<'static, bool>)>,
     report: &mut Published,
@@ -248,8 +267,8 @@ async fn wait_for_room<M>(
             ended.push(Arc::clone(subscriber));
         }
     };
-    // All are polled once and so stand in the waiting lists of their mailboxes, which let them in without further polls. Then one
-    // after the other: what wakes this is the one at the end or comes to nothing.
+    // Poll all sends once, so that each is queued in its mailbox, which accepts it without further
+    // polls. Then wait for one after the other: a wake concerns either the last one, or is ignored.
     let mut all_queued = false;
     poll_fn(|cx| {
         if !core::mem::replace(&mut all_queued, true) {
@@ -292,26 +311,29 @@ impl<M> fmt::Debug for Topic<M> {
     }
 }
 
-/// One actor's subscription to a topic; from [`Topic::subscribe`]. Dropping it does nothing: the actor that keeps it in its state loses
-/// that state in a restart, and stays subscribed.
+/// One subscription of an actor to a topic; from [`Topic::subscribe`].
+///
+/// Dropping it has no effect, so an actor that keeps it in its state stays subscribed after a
+/// restart.
 pub struct Subscription<M> {
     topic: Topic<M>,
     subscriber: Arc<Subscriber<M>>,
 }
 
 impl<M> Subscription<M> {
-    /// Ends it. A publish that has begun by now may still reach the subscriber. If another subscription of the same actor has
-    /// taken its place, that one stays.
+    /// Ends the subscription. A publish in progress may still deliver to the actor.
+    ///
+    /// If a newer subscription of the same actor has replaced this one, the newer one stays.
     pub fn unsubscribe(self) {
         self.topic.subscribers.remove(core::slice::from_ref(&self.subscriber));
     }
 
-    /// How many messages the subscriber did not get because it had no room.
+    /// Returns the number of messages that the subscriber missed because its mailbox was full.
     pub fn dropped(&self) -> usize {
         self.subscriber.dropped.load(Ordering::Relaxed)
     }
 
-    /// Whether the subscriber still gets what is published.
+    /// Returns whether the subscription is still active and the actor has not exited.
     pub fn is_active(&self) -> bool {
         self.subscriber.actor.exit().is_none() && self.topic.subscribers.contains(&self.subscriber)
     }

@@ -1,10 +1,12 @@
-//! `Subscribers`: the list of a topic. Subscribing and unsubscribing take logarithmic time; whoever publishes gets the list snapshot.
+//! `Subscribers`: the subscriber list of a topic.
 //!
-//! The list that publishers go through is made when one asks for it, and kept until the next change: publishing costs as much as the list
-//! is long in any case.
+//! Subscribing and unsubscribing take logarithmic time. A publisher gets a snapshot of the list,
+//! which is built on demand and kept until the next change: a publish visits every subscriber
+//! anyway.
 //!
-//! Invariants: an actor is in the list at most once, in the order of subscribing. Nothing of a user's is dropped under the lock, and no
-//! other lock is taken under it.
+//! Invariants:
+//! 1. An actor is in the list at most once. The list is in subscription order.
+//! 2. No user value is dropped, and no other lock is taken, under the lock.
 
 use crate::base::lock::Lock;
 use crate::base::visits;
@@ -13,7 +15,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// So is_due are kept before anybody looks whether they have ended.
+/// The smallest list length at which ended subscribers are removed.
 const PRUNE_MIN: usize = 16;
 
 pub(super) type SubscriberList<M> = Arc<Vec<Arc<Subscriber<M>>>>;
@@ -22,10 +24,11 @@ pub(super) struct Subscribers<M>(Lock<SubscriberIndex<M>>);
 
 struct SubscriberIndex<M> {
     in_order: BTreeMap<u64, Arc<Subscriber<M>>>,
-    /// The position of an actor, by the address of its node. The entry keeps the node, so no other has that address.
+    /// The position of an actor, by the address of its node. The subscriber keeps its node alive,
+    /// so no other node has that address.
     positions: BTreeMap<usize, u64>,
     next_position: u64,
-    /// How is_due there may be before those that have ended are looked for.
+    /// The list length at which ended subscribers are removed next.
     prune_at: usize,
     snapshot: Option<SubscriberList<M>>,
 }
@@ -48,7 +51,7 @@ impl<M> Subscribers<M> {
         Self(Lock::new(SubscriberIndex { in_order, positions, next_position: 0, prune_at: PRUNE_MIN, snapshot: None }))
     }
 
-    /// Adds `subscriber` at the end, in position of one for the same actor.
+    /// Adds a subscriber at the end. Replaces the subscriber of the same actor.
     pub(super) fn add(&self, subscriber: &Arc<Subscriber<M>>) {
         let (replaced, outdated, is_due) = self.0.with(|index| {
             let replaced = index.take(subscriber.address());
@@ -64,7 +67,7 @@ impl<M> Subscribers<M> {
         }
     }
 
-    /// Takes these removed, if they are in the list and no other has taken their position.
+    /// Removes these subscribers, unless they were replaced or removed before.
     pub(super) fn remove(&self, subscribers: &[Arc<Subscriber<M>>]) {
         let mut removed = Vec::with_capacity(subscribers.len());
         let outdated = self.0.with(|index| {
@@ -82,7 +85,7 @@ impl<M> Subscribers<M> {
         self.0.with(|index| index.contains(subscriber))
     }
 
-    /// All of them, as they are now.
+    /// Returns a snapshot of the list.
     pub(super) fn all(&self) -> SubscriberList<M> {
         self.0.with(|index| {
             let SubscriberIndex { snapshot, in_order, .. } = index;
@@ -93,7 +96,8 @@ impl<M> Subscribers<M> {
         })
     }
 
-    /// So that a topic in which nothing is published does not grow. The next look is when there are twice as is_due.
+    /// Removes ended subscribers, so that a topic without publishes does not grow. Runs again when
+    /// the list has doubled.
     fn remove_ended(&self) {
         let all = self.all();
         visits::visit(all.len());
