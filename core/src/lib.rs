@@ -1,10 +1,16 @@
-//! One tree of scopes, tasks and supervised actors, with no runtime and no I/O of its own.
+//! Supervised actors, scopes, tasks and groups in one tree, without a runtime or I/O.
 //!
-//! **Everything that runs belongs to a scope. Cancellation goes down the tree, exits come up it.** This crate is the heart of
-//! `pleach`, which is what applications add. It is `no_std` + `alloc`; the [`Runtime`] trait is its only way out, and
-//! [`Dispatcher`] a runtime that it brings along.
+//! Every running thing is a member of the tree and has a parent. Cancellation goes down the tree;
+//! exits and failures go up. This crate is the core of `pleach`, which applications use.
 //!
-//! Read in this order: `cell` (the loop that runs an actor), `ending` (what follows a failure), `mailbox::mailbox`, `node` (the tree).
+//! - It is `no_std` + `alloc`. Feature `std` (default) adds panic catching, threads and a real clock.
+//! - It reaches the outside only through the [`Runtime`] trait. [`Dispatcher`] is the built-in
+//!   runtime, also with a seed and virtual time for tests.
+//! - All `unsafe` code is in one file, `base/lock.rs`.
+//!
+//! The modules below are declared in layer order. A module imports only from modules above it; a
+//! check fails on an upward import. Read `tree::node` (the tree), `mailbox` (the queue), `actor::cell`
+//! (the loop of an actor) and `tree::supervision` (what follows a failure) first.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -12,30 +18,43 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+/// Building blocks: locks, wakers, time, the `Runtime` trait, panic catching.
 mod base;
 
+/// Names, paths and ids of members.
 mod ids;
 
+/// The built-in runtime: a deterministic simulator and a thread driver.
 mod dispatcher;
 
+/// Pure decisions of supervision: restart limits, backoff, restart plans.
 mod supervise;
 
+/// Exits, failures, events, counts and the hub that distributes them.
 mod events;
 
+/// Nodes, cancellation, tasks, supervision and the wait-for graph.
 mod tree;
 
+/// The message queue of an actor: capacity, overflow, reservations, control word.
 mod mailbox;
 
+/// Actors: props, cell, context, references, ask, send, timers.
 mod actor;
 
+/// Owners in the tree: scopes, supervisors, producers, blocking jobs.
 mod scope;
 
+/// Groups: tasks whose results are read in completion order.
 mod group;
 
+/// One address for several actors: pools and topics.
 mod routing;
 
+/// Whole systems: building, shutdown, mounting one in another.
 mod system;
 
+/// Loom models of the concurrent parts.
 #[cfg(all(test, loom))]
 mod models;
 

@@ -1,7 +1,8 @@
-//! The cell's own loop, on a thread of the model: control and senders against a real actor, from its first poll to its exit.
+//! The loop of a cell on a thread of the model: control and senders against a real actor, from its
+//! first poll to its exit.
 //!
-//! Proves for these orders: A2 (conservation at the exit), A7 (stop and cancel), A10 (an ask never hangs), A18 (a resume after a suspend is
-//! not lost), T7 (an actor started in a scope that is cancelled ends with it).
+//! Proves: A2 (conservation at the exit), A7 (stop and cancel), A10 (an ask never hangs), A18 (a
+//! resume after a suspend is not lost), T7 (an actor started in a cancelled scope ends with it).
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
@@ -10,7 +11,7 @@ use crate::actor::props::Props;
 use crate::actor::reply::Reply;
 use crate::actor::system_message::SystemMessage;
 use crate::events::cause::{Cause, Exit};
-use crate::models::{ByHand, block_on, explore};
+use crate::models::{ManualRuntime, block_on, explore};
 use crate::scope::Scope;
 use crate::tree::waits::ask_error::AskError;
 use alloc::sync::Arc;
@@ -18,38 +19,38 @@ use core::convert::Infallible;
 use core::future::pending;
 use loom::thread::{self, JoinHandle};
 
-/// Does what it is told.
-struct Obedient;
+/// Executes the command in each message.
+struct TestActor;
 
-enum Told {
+enum Command {
     Nothing,
     Hang,
     Answer(Reply<u32>),
 }
 
-impl Actor for Obedient {
-    type Msg = Told;
+impl Actor for TestActor {
+    type Msg = Command;
     type Error = Infallible;
 
-    async fn handle(&mut self, told: Told, _cx: &mut Context<Self>) -> Result<(), Infallible> {
-        match told {
-            Told::Nothing => {}
-            Told::Hang => pending().await,
-            Told::Answer(reply) => reply.send(7),
+    async fn handle(&mut self, command: Command, _cx: &mut Context<Self>) -> Result<(), Infallible> {
+        match command {
+            Command::Nothing => {}
+            Command::Hang => pending().await,
+            Command::Answer(reply) => reply.send(7),
         }
         Ok(())
     }
 }
 
-/// An actor in a scope, and the thread that runs it.
-fn start() -> (Scope, ActorRef<Told>, JoinHandle<()>) {
-    let runtime = ByHand::new();
+/// Starts an actor in a scope, and a thread that runs it.
+fn start() -> (Scope, ActorRef<Command>, JoinHandle<()>) {
+    let runtime = ManualRuntime::new();
     let scope = Scope::under(&runtime.token());
-    let actor = scope.actor("a", Props::new(|| Obedient)).unwrap();
+    let actor = scope.actor("a", Props::new(|| TestActor)).unwrap();
     (scope, actor, thread::spawn(move || runtime.run_spawned()))
 }
 
-fn assert_settled(actor: &ActorRef<Told>) {
+fn assert_settled(actor: &ActorRef<Command>) {
     let counts = actor.counts();
     assert!(counts.is_settled() && actor.queued() == 0, "{counts}");
 }
@@ -59,7 +60,7 @@ fn loom_a2_a7_stop_against_tell() {
     explore(|| {
         let (_scope, actor, runs) = start();
         let to = actor.clone();
-        let teller = thread::spawn(move || to.tell(Told::Nothing).is_ok());
+        let teller = thread::spawn(move || to.tell(Command::Nothing).is_ok());
         actor.stop();
         assert_eq!(block_on(actor.exited()), Exit::Stopped);
         let accepted = teller.join().unwrap();
@@ -74,7 +75,7 @@ fn loom_a2_a7_close_against_tell() {
     explore(|| {
         let (_scope, actor, runs) = start();
         let to = actor.clone();
-        let teller = thread::spawn(move || to.tell(Told::Nothing).is_ok());
+        let teller = thread::spawn(move || to.tell(Command::Nothing).is_ok());
         actor.close();
         assert_eq!(block_on(actor.exited()), Exit::Closed);
         let accepted = teller.join().unwrap();
@@ -88,9 +89,9 @@ fn loom_a2_a7_close_against_tell() {
 fn loom_a7_cancel_against_a_handler_that_hangs() {
     explore(|| {
         let (_scope, actor, runs) = start();
-        assert!(actor.tell(Told::Hang).is_ok());
+        assert!(actor.tell(Command::Hang).is_ok());
         let to = actor.clone();
-        let teller = thread::spawn(move || to.tell(Told::Nothing).is_ok());
+        let teller = thread::spawn(move || to.tell(Command::Nothing).is_ok());
         actor.cancel("now");
         assert_eq!(block_on(actor.exited()), Exit::Cancelled("now".into()));
         teller.join().unwrap();
@@ -100,14 +101,14 @@ fn loom_a7_cancel_against_a_handler_that_hangs() {
     });
 }
 
-/// Whatever the actor makes of the suspend, it has heard the resume in the end and comes to its message.
+/// However the suspend is handled, the resume takes effect in the end and the message is handled.
 #[test]
 fn loom_a18_resume_after_suspend_is_not_lost() {
     explore(|| {
         let (_scope, actor, runs) = start();
         assert!(actor.try_send_system(SystemMessage::Suspend).is_ok());
         assert!(actor.try_send_system(SystemMessage::Resume).is_ok());
-        assert!(actor.tell(Told::Nothing).is_ok());
+        assert!(actor.tell(Command::Nothing).is_ok());
         actor.close();
         assert_eq!(block_on(actor.exited()), Exit::Closed);
         runs.join().unwrap();
@@ -121,7 +122,7 @@ fn loom_a10_ask_against_stop() {
     explore(|| {
         let (_scope, actor, runs) = start();
         let to = actor.clone();
-        let asker = thread::spawn(move || block_on(to.ask(Told::Answer)));
+        let asker = thread::spawn(move || block_on(to.ask(Command::Answer)));
         actor.stop();
         let answer = asker.join().unwrap();
         assert!(matches!(answer, Ok(7) | Err(AskError::Closed)), "{answer:?}");
@@ -133,11 +134,11 @@ fn loom_a10_ask_against_stop() {
 #[test]
 fn loom_t7_start_against_cancel_of_the_scope() {
     explore(|| {
-        let runtime = ByHand::new();
+        let runtime = ManualRuntime::new();
         let scope = Arc::new(Scope::under(&runtime.token()));
         let parent = Arc::clone(&scope);
         let starter = thread::spawn(move || {
-            let started = parent.actor("a", Props::new(|| Obedient)).ok();
+            let started = parent.actor("a", Props::new(|| TestActor)).ok();
             runtime.run_spawned();
             started
         });

@@ -1,20 +1,21 @@
-//! `CancelToken`: a cancel against whoever comes to listen, against whoever leaves, and against another cancel.
+//! `CancelToken`: a cancel against new waiters, leaving waiters, and another cancel.
 //!
-//! Proves for these orders: T1 (a cancel reaches a child made at that moment), T2 (one cause wins and never changes), T3 (every waiter is
-//! told, and a dropped one leaves nothing behind).
+//! Proves: T1 (a cancel reaches a child created at that moment), T2 (the first cause is kept), T3
+//! (every waiter is woken, and a dropped one leaves nothing behind).
 //!
-//! Out of sight: loom switches threads at its own operations only, so no order lies between the entry of a child in its parent and the
-//! end of `Arc::new_cyclic`, where the weak reference does not upgrade yet. The second look at the cause in `CancelToken::below` is
-//! there for that moment, and its comment is the proof.
+//! Not covered: loom switches threads only at its own operations, so no interleaving lies between
+//! the registration of a child at its parent and the end of `Arc::new_cyclic`, where the weak
+//! reference cannot be upgraded yet. The second check of the cause in `CancelToken::below` handles
+//! that moment; its comment has the proof.
 
 use crate::events::cause::Cause;
-use crate::models::{ByHand, block_on, explore, poll_once};
+use crate::models::{ManualRuntime, block_on, explore, poll_once};
 use crate::tree::token::CancelToken;
 use core::task::Poll;
 use loom::thread;
 
 fn token() -> CancelToken {
-    ByHand::new().token()
+    ManualRuntime::new().token()
 }
 
 fn words(text: &'static str) -> Option<Cause> {
@@ -35,7 +36,7 @@ fn loom_t3_cancel_against_register() {
     });
 }
 
-/// One waiter goes away in the moment of the cancel; the other is told all the same.
+/// One waiter is dropped during the cancel. The other one is still woken.
 #[test]
 fn loom_t3_cancel_against_register_against_drop() {
     explore(|| {
@@ -56,7 +57,7 @@ fn loom_t3_cancel_against_register_against_drop() {
     });
 }
 
-/// Waiters that come and go without a cancel leave nothing behind.
+/// Waiters that register and leave without a cancel leave nothing behind.
 #[test]
 fn loom_t3_register_against_drop() {
     explore(|| {
@@ -75,7 +76,8 @@ fn loom_t3_register_against_drop() {
     });
 }
 
-/// A child made while its parent is cancelled is cancelled by the time it is handed out, or by the time the cancel returns.
+/// A child created during the cancel of its parent is cancelled when it is returned, or when the
+/// cancel returns.
 #[test]
 fn loom_t1_cancel_against_child() {
     explore(|| {
@@ -94,7 +96,7 @@ fn loom_t1_cancel_against_child() {
     });
 }
 
-/// A child that waits, in a tree where the parent is cancelled while the child is dropped elsewhere.
+/// The parent is cancelled while its waiting child is dropped on another thread.
 #[test]
 fn loom_t1_cancel_against_dropping_a_child() {
     explore(|| {
@@ -111,7 +113,7 @@ fn loom_t1_cancel_against_dropping_a_child() {
     });
 }
 
-/// Two cancels of one token: one cause wins, here and below, and whoever saw it once sees it for ever.
+/// Two cancels of one token: one cause wins, here and below, and never changes.
 #[test]
 fn loom_t2_two_cancels_with_different_causes() {
     explore(|| {
@@ -135,7 +137,8 @@ fn loom_t2_two_cancels_with_different_causes() {
     });
 }
 
-/// The parent is cancelled for one cause and the child for another: each keeps its first, and what is below the child has the child's.
+/// The parent and the child are cancelled with different causes. Each keeps its first cause, and
+/// the grandchild has the child's.
 #[test]
 fn loom_t2_cancel_above_against_cancel_below() {
     explore(|| {

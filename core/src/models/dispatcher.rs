@@ -1,13 +1,14 @@
-//! `Dispatcher`: whoever wakes a task against whoever drives, and two drivers at once.
+//! `Dispatcher`: wakes against a driving thread, and two driving threads at once.
 //!
-//! Proves for these orders: D2 (a driver that waits is woken for what becomes ready; a task that is woken while it is polled is polled
-//! again, whichever driver comes upon it; a driver that waits is woken for the first timer, whoever sets it, or has seen it).
+//! Proves: D2 (a waiting driver is woken for ready tasks; a task woken during its poll is polled
+//! again, by either driver; a waiting driver is woken for, or has seen, the first timer, whichever
+//! thread sets it).
 
 use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::dispatcher::{Clock, Dispatcher};
 use crate::events::cause::Exit;
-use crate::models::{Times, block_on, explore};
+use crate::models::{PlainCounter, block_on, explore};
 use crate::scope::Scope;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
@@ -25,8 +26,8 @@ impl Clock for StoppedClock {
     }
 }
 
-/// A task that lets others run once before it ends.
-fn steps_aside(done: Times) -> BoxFuture<'static, ()> {
+/// A task that yields once before it ends.
+fn steps_aside(done: PlainCounter) -> BoxFuture<'static, ()> {
     let mut stepped = false;
     Box::pin(poll_fn(move |cx| {
         if core::mem::replace(&mut stepped, true) {
@@ -55,8 +56,8 @@ fn loom_d2_launch_against_a_driver_that_waits() {
     });
 }
 
-/// A clock that stands still and wakes whoever asks at once, which is allowed, and counts.
-struct Asked(Times);
+/// A clock that does not advance, wakes its caller at once, which is allowed, and counts the calls.
+struct Asked(PlainCounter);
 
 impl Clock for Asked {
     fn now(&self) -> Instant {
@@ -72,7 +73,7 @@ impl Clock for Asked {
 #[test]
 fn loom_w7_a_timer_set_elsewhere_against_a_driver_that_waits() {
     explore(|| {
-        let asked = Times::default();
+        let asked = PlainCounter::default();
         let dispatcher = Dispatcher::new(Asked(asked.clone()));
         let runtime = dispatcher.runtime();
         let setter = thread::spawn(move || {
@@ -80,7 +81,8 @@ fn loom_w7_a_timer_set_elsewhere_against_a_driver_that_waits() {
             assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             sleep
         });
-        // It parks until the clock has been asked: a timer that it is not told of would leave it parked for good.
+        // The driver parks until the clock was asked. A timer that it missed would leave it parked
+        // forever.
         block_on(dispatcher.run_until(poll_fn(|_| if asked.get() > 0 { Poll::Ready(()) } else { Poll::Pending })));
         drop(setter.join().unwrap());
     });
@@ -90,7 +92,7 @@ fn loom_w7_a_timer_set_elsewhere_against_a_driver_that_waits() {
 fn loom_d2_two_drivers_and_a_task_that_is_woken_in_its_poll() {
     explore(|| {
         let dispatcher = Arc::new(Dispatcher::new(StoppedClock));
-        let done = Times::default();
+        let done = PlainCounter::default();
         dispatcher.runtime().spawn(steps_aside(done.clone()));
         let drives = Arc::clone(&dispatcher);
         let driver = thread::spawn(move || drives.drain_ready());

@@ -1,14 +1,15 @@
-//! `node::leave`: the exit of a member against whoever wants to be told of it.
+//! `node::leave`: the exit of a member against those that wait for it.
 //!
-//! Proves for these orders: T10 (`on_done` runs exactly once, whenever it is registered and however many ways lead to the exit), A15
-//! (`exited()` answers after every `on_done` has run, early or late), S10 (a watcher hears one `Terminated`), S14 (a branch that several
-//! threads drop is dropped whole), A17 (children that are hurried are told to end once).
+//! Proves: T10 (`on_done` runs exactly once, whenever it is registered and however many ways lead
+//! to the exit), A15 (`exited()` is ready after every `on_done` has run), S10 (a watcher gets one
+//! `Terminated`), S14 (a branch that several threads drop is dropped completely), A17 (each child
+//! is stopped once, also when the stop is hurried).
 
 use crate::events::cause::Exit;
 use crate::events::signal::Signal;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
-use crate::models::{ByHand, Mark, Times, block_on, explore};
+use crate::models::{LoomCounter, ManualRuntime, PlainCounter, block_on, explore, poll_once};
 use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::any_ref::AnyRef;
@@ -20,13 +21,13 @@ use alloc::vec::Vec;
 use loom::thread;
 use std::sync::Mutex;
 
-/// A scope with nothing in it: it leaves as soon as it is told to end.
+/// Creates an empty scope, which exits as soon as it is stopped.
 fn scope() -> Scope {
-    Scope::under(&ByHand::new().token())
+    Scope::under(&ManualRuntime::new().token())
 }
 
-fn count_done(of: &AnyRef) -> Times {
-    let done = Times::default();
+fn count_done(of: &AnyRef) -> PlainCounter {
+    let done = PlainCounter::default();
     let counts = done.clone();
     of.on_done(move |_| counts.add());
     done
@@ -46,18 +47,18 @@ fn loom_t10_on_done_against_leave() {
     });
 }
 
-/// Two ways to the exit at once: one of them makes it, and each `on_done` runs once, with that exit.
+/// Two exits at once: one of them wins, and each `on_done` runs once with that exit.
 #[test]
 fn loom_t10_two_exits_and_a_late_on_done() {
     explore(|| {
         let scope = scope();
-        let told: Arc<Mutex<Vec<Exit>>> = Arc::default();
-        let tell = |told: &Arc<Mutex<Vec<Exit>>>| {
-            let (any, told) = (scope.any(), Arc::clone(told));
-            move || any.on_done(move |exit| told.lock().unwrap().push(exit.clone()))
+        let exits: Arc<Mutex<Vec<Exit>>> = Arc::default();
+        let record = |exits: &Arc<Mutex<Vec<Exit>>>| {
+            let (any, exits) = (scope.any(), Arc::clone(exits));
+            move || any.on_done(move |exit| exits.lock().unwrap().push(exit.clone()))
         };
-        tell(&told)();
-        let late = thread::spawn(tell(&told));
+        record(&exits)();
+        let late = thread::spawn(record(&exits));
         let any = scope.any();
         let canceller = thread::spawn(move || any.cancel("now"));
         scope.close();
@@ -65,7 +66,7 @@ fn loom_t10_two_exits_and_a_late_on_done() {
         late.join().unwrap();
         let exit = block_on(scope.exited());
         assert!(exit == Exit::Closed || exit == Exit::Cancelled("now".into()), "{exit:?}");
-        assert_eq!(*told.lock().unwrap(), [exit.clone(), exit]);
+        assert_eq!(*exits.lock().unwrap(), [exit.clone(), exit]);
     });
 }
 
@@ -73,7 +74,7 @@ fn loom_t10_two_exits_and_a_late_on_done() {
 fn loom_a15_exited_after_every_on_done() {
     explore(|| {
         let scope = scope();
-        let done = Mark::new();
+        let done = LoomCounter::new();
         let runs = done.clone();
         scope.on_done(move |_| runs.add());
         let waiters = [(); 2].map(|()| {
@@ -84,11 +85,11 @@ fn loom_a15_exited_after_every_on_done() {
         for waiter in waiters {
             assert_eq!(waiter.join().unwrap(), (Exit::Closed, 1));
         }
-        assert_eq!(block_on(scope.exited()), Exit::Closed, "late is as good");
+        assert_eq!(block_on(scope.exited()), Exit::Closed, "also after the exit");
     });
 }
 
-/// A waiter that goes away in that moment takes nothing with it.
+/// A waiter that is dropped during the exit does not affect the other one.
 #[test]
 fn loom_a15_exited_against_a_dropped_waiter() {
     explore(|| {
@@ -96,9 +97,9 @@ fn loom_a15_exited_against_a_dropped_waiter() {
         let (stays, mut goes) = (scope.exited(), scope.exited());
         let stays = thread::spawn(move || block_on(stays));
         let goes = thread::spawn(move || {
-            let told = crate::models::poll_once(&mut goes);
+            let polled = poll_once(&mut goes);
             drop(goes);
-            told.is_pending()
+            polled.is_pending()
         });
         scope.stop();
         assert_eq!(stays.join().unwrap(), Exit::Stopped);
@@ -106,38 +107,38 @@ fn loom_a15_exited_against_a_dropped_waiter() {
     });
 }
 
-/// Something in the tree that only listens.
-struct Ear {
+/// A member that only records what it receives.
+struct TestMember {
     node: Node,
-    heard: Times,
-    told_to_end: Times,
+    notifications: PlainCounter,
+    stops: PlainCounter,
 }
 
-impl Ear {
+impl TestMember {
     fn new(id: ActorId) -> Arc<Self> {
-        Self::at(NodeParent::Root(Tree::new(ByHand::new())), id)
+        Self::at(NodeParent::Root(Tree::new(ManualRuntime::new())), id)
     }
 
     fn at(above: NodeParent, id: ActorId) -> Arc<Self> {
         let node = Node::new(above, id, Name::made(id));
-        Arc::new(Self { node, heard: Times::default(), told_to_end: Times::default() })
+        Arc::new(Self { node, notifications: PlainCounter::default(), stops: PlainCounter::default() })
     }
 
-    /// One that is a child of `parent`, and in its table.
+    /// Creates a child of `parent`, registered there.
     fn below(parent: &Arc<dyn Member>, id: ActorId) -> Arc<Self> {
-        let ear = Self::at(NodeParent::Member(Arc::clone(parent)), id);
-        assert!(adopt::adopt(parent, Arc::clone(&ear) as Arc<dyn Member>).is_ok());
-        ear
+        let member = Self::at(NodeParent::Member(Arc::clone(parent)), id);
+        assert!(adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>).is_ok());
+        member
     }
 }
 
-impl Member for Ear {
+impl Member for TestMember {
     fn node(&self) -> &Node {
         &self.node
     }
 
     fn stop_by(self: Arc<Self>, _how: StopMode) {
-        self.told_to_end.add();
+        self.stops.add();
     }
 
     fn on_cancel(self: Arc<Self>) {}
@@ -152,7 +153,7 @@ impl Member for Ear {
 
     fn notify(&self, signal: Signal) {
         if matches!(signal, Signal::Terminated(_)) {
-            self.heard.add();
+            self.notifications.add();
         }
     }
 }
@@ -161,26 +162,26 @@ impl Member for Ear {
 fn loom_s10_watch_against_exit() {
     explore(|| {
         let scope = scope();
-        let (early, late) = (Ear::new(ActorId::new(0, 101)), Ear::new(ActorId::new(0, 102)));
-        let watch = |ear: &Arc<Ear>| {
-            let (any, ear) = (scope.any(), Arc::clone(ear) as Arc<dyn Member>);
-            move || node::watch(&any.member, &ear)
+        let (early, late) = (TestMember::new(ActorId::new(0, 101)), TestMember::new(ActorId::new(0, 102)));
+        let watch = |member: &Arc<TestMember>| {
+            let (any, member) = (scope.any(), Arc::clone(member) as Arc<dyn Member>);
+            move || node::watch(&any.member, &member)
         };
         watch(&early)();
         let watcher = thread::spawn(watch(&late));
         scope.close();
         watcher.join().unwrap();
-        assert_eq!((early.heard.get(), late.heard.get()), (1, 1));
+        assert_eq!((early.notifications.get(), late.notifications.get()), (1, 1));
     });
 }
 
-/// The last owners of two leaves go at once, each while members of the branch are weakly referred to.
+/// The last owners of two leaves drop them at once, while weak references to the branch exist.
 #[test]
-fn loom_s14_a_branch_that_two_threads_drop_is_dropped_whole() {
+fn loom_s14_a_branch_dropped_by_two_threads_is_freed() {
     explore(|| {
-        let top: Arc<dyn Member> = Ear::new(ActorId::new(0, 101));
-        let middle: Arc<dyn Member> = Ear::at(NodeParent::Member(Arc::clone(&top)), ActorId::new(0, 102));
-        let leaves = [103, 104].map(|id| Ear::at(NodeParent::Member(Arc::clone(&middle)), ActorId::new(0, id)));
+        let top: Arc<dyn Member> = TestMember::new(ActorId::new(0, 101));
+        let middle: Arc<dyn Member> = TestMember::at(NodeParent::Member(Arc::clone(&top)), ActorId::new(0, 102));
+        let leaves = [103, 104].map(|id| TestMember::at(NodeParent::Member(Arc::clone(&middle)), ActorId::new(0, id)));
         let weak = [Arc::downgrade(&top), Arc::downgrade(&middle)];
         drop((top, middle));
         let threads = leaves.map(|leaf| thread::spawn(move || drop(leaf)));
@@ -189,19 +190,20 @@ fn loom_s14_a_branch_that_two_threads_drop_is_dropped_whole() {
     });
 }
 
-/// A hook is cut off while the child that was told to end leaves: whoever goes on, each child is told once.
+/// The stop is hurried while a child that was stopped leaves. Either thread may continue the stop;
+/// each child is stopped once.
 #[test]
-fn loom_a17_hurry_against_the_end_of_a_child() {
+fn loom_a17_hurried_stop_against_the_exit_of_a_child() {
     explore(|| {
         let scope = scope();
         let parent = scope.any().member;
-        let children = [101, 102, 103].map(|id| Ear::below(&parent, ActorId::new(0, id)));
+        let children = [101, 102, 103].map(|id| TestMember::below(&parent, ActorId::new(0, id)));
         scope.stop();
         let hurries = thread::spawn(move || parent.node().hurry_wind_down());
         let youngest: Arc<dyn Member> = Arc::clone(&children[2]) as Arc<dyn Member>;
         node::leave(&youngest, &Exit::Stopped);
         hurries.join().unwrap();
-        assert_eq!(children.each_ref().map(|child| child.told_to_end.get()), [1, 1, 1]);
+        assert_eq!(children.each_ref().map(|child| child.stops.get()), [1, 1, 1]);
         for child in children {
             node::leave(&(child as Arc<dyn Member>), &Exit::Stopped);
         }

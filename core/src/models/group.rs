@@ -1,16 +1,20 @@
-//! `Group`: its calls against each other, and a task's wake-up against its poll.
+//! `Group`: its calls against each other, and the wake of a task against its poll.
 //!
-//! Proves for these orders: G1 (a task is taken and ends once, or comes back), G2 (a close wakes whoever waits for the end), G3 (each result
-//! goes to one consumer, a dropped `next` loses none), G6 (a cancel cuts every task off), G10 (a dropped group drops its tasks), G13 (a task
-//! in its cancel grace is woken), and that no wake-up is lost between a task's poll and its place in a slot, for runners and in place.
+//! Proves: G1 (a task is accepted and ends once, or is returned), G2 (a close wakes callers that
+//! wait for the end), G3 (each result goes to one reader, a dropped `next` loses none), G6 (a
+//! cancel ends every task), G10 (a dropped group drops its tasks), G13 (a task in its cancel grace
+//! is woken), and that no wake is lost between the poll and the parking of a task, for runners and
+//! in place.
 //!
-//! A thread that calls `run_spawned` is a worker: it runs each runner of the group to its end, which comes with the end of the group.
+//! A thread that calls `run_spawned` is a worker: it runs each runner of the group to its end,
+//! which comes with the end of the group.
 
-use crate::events::cause::Cause;
+use crate::events::cause::{Cause, Exit};
 use crate::group::builder::GroupBuilder;
 use crate::group::error::TaskError;
 use crate::group::handle::Group;
-use crate::models::{ByHand, Mark, block_on, explore};
+use crate::models::{DropCounter, LoomCounter, ManualRuntime, block_on, explore, poll_once};
+use crate::scope::Scope;
 use alloc::sync::Arc;
 use core::future::{Future, pending, poll_fn, ready};
 use core::task::{Poll, Waker};
@@ -18,53 +22,44 @@ use core::time::Duration;
 use loom::sync::Mutex;
 use loom::thread;
 
-fn group() -> (Arc<ByHand>, Arc<Group<u32>>) {
-    let runtime = ByHand::new();
+fn group() -> (Arc<ManualRuntime>, Arc<Group<u32>>) {
+    let runtime = ManualRuntime::new();
     let group = Arc::new(Group::under(&runtime.token()));
     (runtime, group)
 }
 
-/// Counts when it is dropped: the task that holds it is gone then.
-struct Held(Mark);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.add();
-    }
-}
-
-/// A door that another thread opens, as plain as can be: a flag and a waker under one lock.
+/// A gate that another thread opens: a flag and a waker under one lock.
 #[derive(Clone)]
-struct Door(Arc<Mutex<(bool, Option<Waker>)>>);
+struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
 
-impl Door {
+impl Gate {
     fn new() -> Self {
         Self(Arc::new(Mutex::new((false, None))))
     }
 
     fn open(&self) {
         let waker = {
-            let mut door = self.0.lock().unwrap();
-            door.0 = true;
-            door.1.take()
+            let mut gate = self.0.lock().unwrap();
+            gate.0 = true;
+            gate.1.take()
         };
         waker.into_iter().for_each(Waker::wake);
     }
 
     fn pass(&self, value: u32) -> impl Future<Output = u32> + Send + use<> {
-        let door = Arc::clone(&self.0);
+        let gate = Arc::clone(&self.0);
         poll_fn(move |cx| {
-            let mut door = door.lock().unwrap();
-            if door.0 {
+            let mut gate = gate.lock().unwrap();
+            if gate.0 {
                 return Poll::Ready(value);
             }
-            door.1 = Some(cx.waker().clone());
+            gate.1 = Some(cx.waker().clone());
             Poll::Pending
         })
     }
 }
 
-/// A task is taken or refused; either way there is one of it, and whoever reads comes to the end.
+/// A task is accepted or rejected. Either way it exists once, and readers reach the end.
 #[test]
 fn loom_g1_go_against_close() {
     explore(|| {
@@ -88,13 +83,13 @@ fn loom_g1_go_against_close() {
     });
 }
 
-/// The last task ends, is read and is cancelled at once. It ends as one of the two, and the reader is told which.
+/// The last task ends while it is read and cancelled. It has one result, and the reader gets it.
 #[test]
 fn loom_g3_g6_next_against_completion_against_cancel() {
     explore(|| {
         let (runtime, group) = group();
-        let gone = Mark::new();
-        let held = Held(gone.clone());
+        let gone = LoomCounter::new();
+        let held = DropCounter(gone.clone());
         group.try_go(async move { held.0.get() as u32 }).unwrap();
         let worker = thread::spawn(move || runtime.run_spawned());
         let cancels = Arc::clone(&group);
@@ -109,19 +104,20 @@ fn loom_g3_g6_next_against_completion_against_cancel() {
     });
 }
 
-/// A task with a cancel grace is woken while the group is cancelled, and the timer of its grace never fires: it is polled again.
+/// A task with a cancel grace is woken while the group is cancelled, and the timer of the grace
+/// never fires. It is polled again.
 #[test]
-fn loom_g13_a_wake_up_against_the_cancel_of_a_task_with_a_grace() {
+fn loom_g13_wake_against_the_cancel_of_a_task_with_a_grace() {
     explore(|| {
-        let runtime = ByHand::new();
+        let runtime = ManualRuntime::new();
         let builder = GroupBuilder::under(&runtime.token()).cancel_grace(Duration::from_secs(1));
         let group = Arc::new(builder.build().unwrap());
-        let door = Door::new();
-        group.try_go(door.pass(5)).unwrap();
+        let gate = Gate::new();
+        group.try_go(gate.pass(5)).unwrap();
         let worker = thread::spawn(move || runtime.run_spawned());
         let cancels = Arc::clone(&group);
         let canceller = thread::spawn(move || cancels.cancel("now"));
-        door.open();
+        gate.open();
         let read = block_on(group.next()).unwrap();
         let (on_cancel, tidied_up) = (Err(TaskError::Cancelled("now".into())), Err(TaskError::TidiedUp("now".into())));
         assert!(read == Ok(5) || read == on_cancel || read == tidied_up, "{read:?}");
@@ -131,7 +127,7 @@ fn loom_g13_a_wake_up_against_the_cancel_of_a_task_with_a_grace() {
     });
 }
 
-/// Two consumers and two results: each result goes to one of them, and both come to the end.
+/// Two readers and two results: each result goes to one reader, and both reach the end.
 #[test]
 fn loom_g3_several_consumers() {
     explore(|| {
@@ -157,13 +153,13 @@ fn loom_g3_several_consumers() {
     });
 }
 
-/// A consumer that waits is dropped while a result comes for it: the other one gets it.
+/// A waiting reader is dropped while a result arrives for it. The other reader gets the result.
 #[test]
 fn loom_g3_a_dropped_next_against_completion() {
     explore(|| {
         let (runtime, group) = group();
         let mut dropped = group.next();
-        assert!(crate::models::poll_once(&mut dropped).is_pending());
+        assert!(poll_once(&mut dropped).is_pending());
         group.try_go(ready(1)).unwrap();
         group.close();
         let worker = thread::spawn(move || runtime.run_spawned());
@@ -176,27 +172,27 @@ fn loom_g3_a_dropped_next_against_completion() {
     });
 }
 
-/// A task is woken by another thread during its first poll, after it, or not needed any more: it ends.
+/// Another thread wakes a task during or after its first poll, or when it has ended. The task ends.
 #[test]
-fn loom_g1_a_wake_up_against_the_first_poll() {
+fn loom_g1_wake_against_the_first_poll() {
     explore(|| {
         let (runtime, group) = group();
-        let door = Door::new();
-        group.try_go(door.pass(5)).unwrap();
+        let gate = Gate::new();
+        group.try_go(gate.pass(5)).unwrap();
         group.close();
         let worker = thread::spawn(move || runtime.run_spawned());
-        door.open();
+        gate.open();
         assert_eq!(block_on(group.next()), Some(Ok(5)));
         worker.join().unwrap();
     });
 }
 
-/// The same with a second door behind the first: a task that has its slot is woken again.
+/// The same with a second gate: a started task is woken again.
 #[test]
-fn loom_g1_a_wake_up_against_the_second_poll() {
+fn loom_g1_wake_against_the_second_poll() {
     explore(|| {
         let (runtime, group) = group();
-        let (first, second) = (Door::new(), Door::new());
+        let (first, second) = (Gate::new(), Gate::new());
         let (one, two) = (first.pass(1), second.pass(2));
         group.try_go(async move { one.await + two.await }).unwrap();
         group.close();
@@ -208,13 +204,14 @@ fn loom_g1_a_wake_up_against_the_second_poll() {
     });
 }
 
-/// A task is woken while its group is dropped, with two workers: it is dropped once, by either, and nothing is left to run.
+/// A task is woken while its group is dropped, with two workers. It is dropped once, and nothing is
+/// left to run.
 #[test]
-fn loom_g10_drop_against_a_wake_up() {
+fn loom_g10_drop_against_wake() {
     explore(|| {
         let (runtime, group) = group();
-        let (door, gone) = (Door::new(), Mark::new());
-        let (passes, held) = (door.pass(1), Held(gone.clone()));
+        let (gate, gone) = (Gate::new(), LoomCounter::new());
+        let (passes, held) = (gate.pass(1), DropCounter(gone.clone()));
         let task = async move {
             let _held = held;
             passes.await;
@@ -224,7 +221,7 @@ fn loom_g10_drop_against_a_wake_up() {
         let any = group.any_ref();
         let works = Arc::clone(&runtime);
         let worker = thread::spawn(move || works.run_spawned());
-        let opener = thread::spawn(move || door.open());
+        let opener = thread::spawn(move || gate.open());
         drop(group);
         runtime.run_spawned();
         block_on(any.exited());
@@ -234,15 +231,15 @@ fn loom_g10_drop_against_a_wake_up() {
     });
 }
 
-/// A slot is free while one who waits for it gives up: the next in line gets it, or the group is closed and both have theirs back.
+/// A slot becomes free while the first waiting caller gives up. The next caller gets it.
 #[test]
-fn loom_g9_a_slot_against_one_who_gives_up() {
+fn loom_g9_a_free_slot_against_a_caller_that_gives_up() {
     explore(|| {
-        let runtime = ByHand::new();
+        let runtime = ManualRuntime::new();
         let group = Arc::new(GroupBuilder::<u32>::under(&runtime.token()).limit(1).build().unwrap());
         group.try_go(ready(1)).unwrap();
         let mut gives_up = group.go(ready(2));
-        assert!(crate::models::poll_once(&mut gives_up).is_pending());
+        assert!(poll_once(&mut gives_up).is_pending());
         let goes = Arc::clone(&group);
         let feeder = thread::spawn(move || {
             let gone = block_on(goes.go(ready(3))).is_ok();
@@ -261,27 +258,27 @@ fn loom_g9_a_slot_against_one_who_gives_up() {
     });
 }
 
-/// In place: a task is woken by another thread while its reader polls it, parks, or is about to.
+/// In place: another thread wakes a task while the reader polls it, parks, or is about to park.
 #[test]
-fn loom_g12_a_wake_up_against_the_reader() {
+fn loom_g12_wake_against_the_reader() {
     explore(|| {
-        let token = ByHand::new().token();
+        let token = ManualRuntime::new().token();
         let group = GroupBuilder::<u32>::under(&token).in_place().unwrap();
-        let door = Door::new();
-        group.try_go(door.pass(5)).unwrap();
+        let gate = Gate::new();
+        group.try_go(gate.pass(5)).unwrap();
         group.close();
-        let opener = thread::spawn(move || door.open());
+        let opener = thread::spawn(move || gate.open());
         assert_eq!(block_on(group.next()), Some(Ok(5)));
         assert_eq!(block_on(group.next()), None);
         opener.join().unwrap();
     });
 }
 
-/// In place: a cancel from another thread against the reader.
+/// In place: another thread cancels the group while the reader waits.
 #[test]
 fn loom_g12_cancel_against_the_reader() {
     explore(|| {
-        let above = ByHand::new().token();
+        let above = ManualRuntime::new().token();
         let group = GroupBuilder::<u32>::under(&above).in_place().unwrap();
         group.try_go(pending::<u32>()).unwrap();
         let canceller = thread::spawn(move || above.cancel("now"));
@@ -292,12 +289,13 @@ fn loom_g12_cancel_against_the_reader() {
     });
 }
 
-/// A task goes to a group in place while the tree closes it. A group that took the task is in the tree until the task has ended.
+/// A task is added to a group in place while the tree closes it. A group that accepted the task
+/// stays in the tree until the task has ended.
 #[test]
 fn loom_g12_go_against_a_close_from_above() {
     explore(|| {
-        let runtime = ByHand::new();
-        let scope = Arc::new(crate::Scope::under(&runtime.token()));
+        let runtime = ManualRuntime::new();
+        let scope = Arc::new(Scope::under(&runtime.token()));
         let group = scope.group::<u32>("group").in_place().unwrap();
         let any = group.any_ref();
         let closer = thread::spawn(move || any.close());
@@ -306,15 +304,15 @@ fn loom_g12_go_against_a_close_from_above() {
         assert_eq!(group.any_ref().exit().is_some(), !taken, "a task in flight keeps its group in the tree");
         assert_eq!(block_on(group.next()), taken.then_some(Ok(7)));
         assert_eq!(block_on(group.next()), None);
-        assert_eq!(group.any_ref().exit(), Some(crate::Exit::Closed));
+        assert_eq!(group.any_ref().exit(), Some(Exit::Closed));
     });
 }
 
-/// A task goes to a group in place while another thread begins to read: the reader polls it, for nobody else does.
+/// A task is added to a group in place while another thread begins to read. The reader polls it.
 #[test]
 fn loom_g12_go_against_the_first_poll_of_a_reader() {
     explore(|| {
-        let runtime = ByHand::new();
+        let runtime = ManualRuntime::new();
         let group = Arc::new(GroupBuilder::<u32>::under(&runtime.token()).in_place().unwrap());
         let goes = Arc::clone(&group);
         let feeder = thread::spawn(move || goes.try_go(ready(7)).unwrap());
@@ -323,7 +321,8 @@ fn loom_g12_go_against_the_first_poll_of_a_reader() {
     });
 }
 
-/// A task fails while somebody else is about to cancel the group: whoever sees the failure sees the group cancelled, for either cause.
+/// A task fails while another thread cancels the group. When the failure can be read, the group is
+/// cancelled, with either cause.
 #[test]
 fn loom_g7_a_failure_against_a_cancel() {
     explore(|| {

@@ -1,11 +1,13 @@
-//! The mailbox: senders, the control word and the end of input, each against a receiver that is about to park.
+//! The mailbox: senders, the control word and the end of input, each against a receiver that is
+//! about to park.
 //!
-//! Proves for these orders: A1 (the order of one sender), A2 (what was accepted is handled or buried, once, and the counts say so), A7
-//! (stop, close and cancel), A9 (a receiver sleeps only while it has nothing to do). The receiver does what the cell's loop does.
+//! Proves: A1 (the order of one sender), A2 (an accepted message is handled or becomes a dead
+//! letter, once, and the counts agree), A7 (stop, close and cancel), A9 (a receiver sleeps only
+//! while it has nothing to do). The receiver works like the loop of the cell.
 
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, control};
-use crate::models::{Met, Receiver, block_on, cell, explore};
+use crate::models::{Received, Receiver, block_on, cell, explore};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +24,7 @@ fn loom_a1_a2_two_senders_against_a_parking_receiver() {
             thread::spawn(move || messages.into_iter().for_each(|message| assert!(to.mailbox().try_push(message).is_ok())))
         });
         let mut receiver = Receiver::of(&cell);
-        (0..4).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        (0..4).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         senders.into_iter().for_each(|sender| sender.join().unwrap());
 
         let place = |message| receiver.handled.iter().position(|handled| *handled == message).unwrap();
@@ -42,12 +44,12 @@ fn loom_a7_stop_against_push_and_parking() {
         let to = Arc::clone(&cell);
         let stopper = thread::spawn(move || to.raise(control::STOP));
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::Stop);
+        assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
         let sent = sender.join().unwrap();
         stopper.join().unwrap();
 
-        let seen = receiver.handled.len() + receiver.buried.len();
+        let seen = receiver.handled.len() + receiver.dead_letters.len();
         assert_eq!(seen, usize::from(sent.is_ok()), "accepted once, so it comes to one end");
         assert!(sent.is_ok() || sent == Err(SendError::Closed(1)));
         assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
@@ -63,7 +65,7 @@ fn loom_a7_close_against_push_and_parking() {
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
@@ -74,7 +76,7 @@ fn loom_a7_close_against_push_and_parking() {
     });
 }
 
-/// The handler of message 1 waits for ever; meanwhile message 2 comes, which is no reason to wake it, and a cancel, which is.
+/// The handler of message 1 never ends. Message 2 does not wake it; a cancel does.
 #[test]
 fn loom_a7_cancel_against_a_pending_handler() {
     explore(|| {
@@ -90,7 +92,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         assert_eq!(receiver.batch.pop(), Some(1));
         mailbox.count_taken();
         block_on(poll_fn(|cx| {
-            // As `Guarded` does with a handler that is pending.
+            // As the guard of a pending handler does.
             while !mailbox.must_cancel() {
                 if mailbox.park_in_handler(cx.waker()) {
                     return Poll::Pending;
@@ -103,13 +105,13 @@ fn loom_a7_cancel_against_a_pending_handler() {
         let sent = sender.join().unwrap();
         canceller.join().unwrap();
 
-        assert_eq!(receiver.buried, if sent.is_ok() { vec![2] } else { vec![] });
+        assert_eq!(receiver.dead_letters, if sent.is_ok() { vec![2] } else { vec![] });
         let counts = mailbox.counts();
         assert!(counts.is_settled() && counts.failed == 1, "{counts}");
     });
 }
 
-/// A mailbox that drops the oldest takes one message at a time; what is dropped for room is counted.
+/// A mailbox that drops the oldest has room for one message. A message dropped for room is counted.
 #[test]
 fn loom_a4_drop_oldest_against_the_receiver() {
     explore(|| {
@@ -117,16 +119,16 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let mut buried = vec![];
-                assert!(to.mailbox().push(message, |dropped, _| buried.push(dropped)).is_ok());
-                buried
+                let mut dead_letters = vec![];
+                assert!(to.mailbox().push(message, |dropped, _| dead_letters.push(dropped)).is_ok());
+                dead_letters
             })
         });
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.next(), Met::Message);
+        assert_eq!(receiver.next(), Received::Message);
         let mut seen: Vec<_> = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
         cell.close();
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
 
         seen.append(&mut receiver.handled);
         seen.sort_unstable();
@@ -135,7 +137,8 @@ fn loom_a4_drop_oldest_against_the_receiver() {
     });
 }
 
-/// A receiver that parks as it takes the only message there is: whatever comes while it handles that one is found.
+/// A receiver parks while it takes the only message. Messages that arrive during its handling are
+/// found.
 #[test]
 fn loom_a9_two_senders_against_a_receiver_that_parks_early() {
     explore(|| {
@@ -144,8 +147,8 @@ fn loom_a9_two_senders_against_a_receiver_that_parks_early() {
             let to = Arc::clone(&cell);
             thread::spawn(move || assert!(to.mailbox().try_push(message).is_ok()))
         });
-        let mut receiver = Receiver::early(&cell);
-        assert_eq!(receiver.run(2), Met::Message);
+        let mut receiver = Receiver::parking_early(&cell);
+        assert_eq!(receiver.run(2), Received::Message);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
 
         assert_eq!(receiver.handled.iter().sum::<u32>(), 3);
@@ -161,13 +164,13 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let stopper = thread::spawn(move || to.raise(control::STOP));
-        let mut receiver = Receiver::early(&cell);
-        assert_eq!(receiver.drain(), Met::Stop);
+        let mut receiver = Receiver::parking_early(&cell);
+        assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
         let sent = sender.join().unwrap();
         stopper.join().unwrap();
 
-        assert_eq!(receiver.handled.len() + receiver.buried.len(), usize::from(sent.is_ok()));
+        assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), usize::from(sent.is_ok()));
         assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
     });
 }
@@ -180,8 +183,8 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
-        let mut receiver = Receiver::early(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        let mut receiver = Receiver::parking_early(&cell);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
@@ -190,8 +193,8 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
     });
 }
 
-/// The handler of a message that was taken early has to wait: from then on the receiver is not parked for the next message, and looks
-/// for it when the handler is done.
+/// The handler of a message taken early is pending. From then on the receiver is not parked for the
+/// next message, and looks for it after the handler has ended.
 #[test]
 fn loom_a9_a_handler_that_waits_after_parking_early() {
     explore(|| {
@@ -199,7 +202,7 @@ fn loom_a9_a_handler_that_waits_after_parking_early() {
         assert!(cell.mailbox().try_push(1).is_ok());
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || assert!(to.mailbox().try_push(2).is_ok()));
-        let mut receiver = Receiver::early(&cell);
+        let mut receiver = Receiver::parking_early(&cell);
         let mut waited = false;
         block_on(poll_fn(|cx| {
             while receiver.handled.len() < 2 {
@@ -208,7 +211,7 @@ fn loom_a9_a_handler_that_waits_after_parking_early() {
                 }
                 if !core::mem::replace(&mut waited, true) {
                     assert!(cell.mailbox().park_in_handler(cx.waker()));
-                    // What the handler waits for has come.
+                    // The handler's own event has arrived.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

@@ -1,16 +1,20 @@
-//! Models: every order in which a few threads can go through the code that synchronises them, tried by loom.
+//! Loom models: small concurrent programs, run in every interleaving of their threads.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p pleach-core --lib --release loom_`. A model is a closure that loom runs once for each
-//! order; the lock and the atomics of `sync` and `lock` are loom's then, and a load may give any value the memory model allows. A
-//! lost wake-up shows as a deadlock, which loom reports.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p pleach-core --lib --release loom_`. A model is a
+//! closure that loom runs once per interleaving. Locks and atomics are loom's types then, and a
+//! load may return any value that the memory model allows. A lost wake shows as a deadlock, which
+//! loom reports.
 //!
-//! By default an order has at most [`PREEMPTIONS_MAX`] switches away from a thread that could have gone on: nearly every known bug needs
-//! no more, and the whole set stays within two minutes. `LOOM_MAX_PREEMPTIONS` sets another bound for a longer campaign. With
-//! `--nocapture` a model says how many orders it tried.
+//! By default, an interleaving has at most [`PREEMPTIONS_MAX`] preemptions. Nearly all known bugs
+//! need no more, and the whole set runs within two minutes. `LOOM_MAX_PREEMPTIONS` sets another
+//! bound for longer runs. With `--nocapture` a model prints the number of interleavings.
 //!
-//! What is read only after the threads have ended ([`Times`]) is a type of `std`: loom does not see it, so it adds no order to try. What
-//! one thread does and another looks at meanwhile ([`Mark`]) loom must see, or it takes orders for the same that are not. Asserts stand
-//! outside futures and callbacks that the tree runs, because it would catch their panics.
+//! Rules for models:
+//! 1. A value that is read only after all threads have ended uses [`PlainCounter`], a `std` type.
+//!    Loom does not track it, so it adds no interleavings.
+//! 2. A value that threads share while they run uses [`LoomCounter`]. Loom has to track it.
+//! 3. Assertions are placed outside futures and callbacks that the tree runs, because the tree
+//!    would catch their panics.
 
 pub(crate) mod actor;
 pub(crate) mod cancel;
@@ -45,42 +49,44 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bound on preemptions when `LOOM_MAX_PREEMPTIONS` gives none.
+/// The bound on preemptions if `LOOM_MAX_PREEMPTIONS` is not set.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// Runs `model` in every order within the bound.
+/// Runs `model` in every interleaving within the bound.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS_MAX));
     builder.max_branches = builder.max_branches.max(10_000);
-    let orders = Times::default();
-    let tried = orders.clone();
+    let interleavings = PlainCounter::default();
+    let tried = interleavings.clone();
     builder.check(move || {
         tried.add();
         model();
     });
-    std::println!("{} orders", orders.get());
+    std::println!("{} interleavings", interleavings.get());
 }
 
-/// Where a thread of a model sleeps. Being woken is seen by loom; so is one wake-up for no reason, which a future must bear.
-struct Bed(loom::sync::Notify);
+/// Wakes a sleeping thread of a model. Loom also explores one spurious wake, which every future
+/// must tolerate.
+struct ThreadWaker(loom::sync::Notify);
 
-impl Wake for Bed {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify();
     }
 }
 
-/// Polls `future` to its end, asleep in between. Nobody left to wake it is a deadlock, and the model fails.
+/// Polls `future` to completion and sleeps in between. If no thread is left to wake it, loom
+/// reports a deadlock.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let bed = Arc::new(Bed(loom::sync::Notify::new()));
-    let waker = Waker::from(Arc::clone(&bed));
+    let thread = Arc::new(ThreadWaker(loom::sync::Notify::new()));
+    let waker = Waker::from(Arc::clone(&thread));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        bed.0.wait();
+        thread.0.wait();
     }
 }
 
@@ -89,13 +95,14 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     core::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A runtime that runs nothing by itself: a thread of the model runs what was spawned, when the model says so. Its clock stands still.
+/// A runtime that runs nothing on its own: the model decides which thread runs the spawned tasks,
+/// and when. Its clock does not advance.
 #[derive(Default)]
-struct ByHand {
+struct ManualRuntime {
     spawned: Mutex<VecDeque<BoxFuture<'static, ()>>>,
 }
 
-impl ByHand {
+impl ManualRuntime {
     fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -104,7 +111,7 @@ impl ByHand {
         CancelToken::root(Arc::clone(self) as Arc<dyn Runtime>)
     }
 
-    /// Runs what was spawned so far to its end, one after the other, on this thread.
+    /// Runs all spawned tasks to completion on this thread, one after the other.
     fn run_spawned(&self) {
         while let Some(task) = self.take() {
             block_on(task);
@@ -116,7 +123,7 @@ impl ByHand {
     }
 }
 
-impl Runtime for ByHand {
+impl Runtime for ManualRuntime {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.spawned.lock().unwrap().push_back(task);
     }
@@ -134,9 +141,9 @@ impl Runtime for ByHand {
     }
 }
 
-/// An actor's cell with no task behind it: the model is its receiver.
+/// Creates an actor's cell without a task. The model acts as its receiver.
 fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
-    cell_in(&Tree::new(ByHand::new()), mailbox)
+    cell_in(&Tree::new(ManualRuntime::new()), mailbox)
 }
 
 fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>> {
@@ -144,20 +151,28 @@ fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>
     Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)), MessageQueue::new(mailbox), None))
 }
 
-/// The receiver of a cell, in place of the actor's task: control first, then a message, else it parks.
+/// Creates a cell whose mailbox is full with message 1.
+fn full_cell() -> Arc<Cell<u32>> {
+    let cell = cell(Mailbox::bounded(1));
+    assert!(cell.mailbox().try_push(1).is_ok());
+    cell
+}
+
+/// The receiver of a cell, in place of the actor's task. It checks control first, then takes a
+/// message, otherwise parks.
 struct Receiver<M> {
     cell: Arc<Cell<M>>,
     batch: Vec<M>,
     handled: Vec<M>,
-    buried: Vec<M>,
-    /// Parks as it takes a lone message, and has done so.
-    early: bool,
+    dead_letters: Vec<M>,
+    /// Whether it parks while it takes a single message, and whether it has done so.
+    parks_early: bool,
     parked: bool,
 }
 
-/// What a receiver came upon.
+/// What a receiver found.
 #[derive(Debug, PartialEq, Eq)]
-enum Met {
+enum Received {
     Message,
     Stop,
     End,
@@ -166,77 +181,79 @@ enum Met {
 impl<M: Send + 'static> Receiver<M> {
     fn of(cell: &Arc<Cell<M>>) -> Self {
         let cell = Arc::clone(cell);
-        Self { cell, batch: Vec::new(), handled: Vec::new(), buried: Vec::new(), early: false, parked: false }
+        Self { cell, batch: Vec::new(), handled: Vec::new(), dead_letters: Vec::new(), parks_early: false, parked: false }
     }
 
-    /// One that parks as it takes a lone message, and rests after it if nothing has come meanwhile.
-    fn early(cell: &Arc<Cell<M>>) -> Self {
-        Self { early: true, ..Self::of(cell) }
+    /// Creates a receiver that parks while it takes a single message, and sleeps after it if
+    /// nothing else has arrived.
+    fn parking_early(cell: &Arc<Cell<M>>) -> Self {
+        Self { parks_early: true, ..Self::of(cell) }
     }
 
-    fn poll_next(&mut self, waker: &Waker) -> Poll<Met> {
+    fn poll_next(&mut self, waker: &Waker) -> Poll<Received> {
         let mailbox = self.cell.mailbox();
         loop {
             let parked = core::mem::take(&mut self.parked);
             if mailbox.control_word() & control::STOP != 0 {
-                return Poll::Ready(Met::Stop);
+                return Poll::Ready(Received::Stop);
             }
             if parked && mailbox.is_still_parked() {
                 return Poll::Pending;
             }
-            if self.early
+            if self.parks_early
                 && self.batch.is_empty()
                 && let Some(message) = mailbox.take_single(waker)
             {
                 self.parked = true;
                 self.handled.push(message);
                 mailbox.count_handled();
-                return Poll::Ready(Met::Message);
+                return Poll::Ready(Received::Message);
             }
             if let Some(message) = self.batch.pop() {
                 mailbox.count_taken();
                 self.handled.push(message);
                 mailbox.count_handled();
-                return Poll::Ready(Met::Message);
+                return Poll::Ready(Received::Message);
             }
             match mailbox.refill(&mut self.batch, true, waker) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Refill::Ended) => return Poll::Ready(Met::End),
+                Poll::Ready(Refill::Ended) => return Poll::Ready(Received::End),
                 Poll::Ready(_) => {}
             }
         }
     }
 
-    /// Handles the next message, or says why there is none.
-    fn next(&mut self) -> Met {
+    /// Handles the next message, or returns why there is none.
+    fn next(&mut self) -> Received {
         block_on(poll_fn(|cx| self.poll_next(cx.waker())))
     }
 
-    /// Handles messages until something else comes.
-    fn drain(&mut self) -> Met {
+    /// Handles messages until a stop or the end of input.
+    fn drain(&mut self) -> Received {
         self.run(usize::MAX)
     }
 
-    /// Handles messages as one task, until there are `enough` or something else comes.
-    fn run(&mut self, enough: usize) -> Met {
+    /// Handles messages in one task, until `enough` were handled, or until a stop or the end of
+    /// input.
+    fn run(&mut self, enough: usize) -> Received {
         block_on(poll_fn(|cx| {
             loop {
                 match self.poll_next(cx.waker()) {
-                    Poll::Ready(Met::Message) if self.handled.len() < enough => {}
+                    Poll::Ready(Received::Message) if self.handled.len() < enough => {}
                     polled => return polled,
                 }
             }
         }))
     }
 
-    /// The end of an actor: takes no more, and makes dead letters of what is left.
+    /// Ends like an actor: closes the mailbox and turns the remaining messages into dead letters.
     fn leave(&mut self) {
         let mailbox = self.cell.mailbox();
         drop(mailbox.close());
         loop {
             while let Some(message) = self.batch.pop() {
                 mailbox.count_removed();
-                self.buried.push(message);
+                self.dead_letters.push(message);
             }
             match block_on(poll_fn(|cx| mailbox.poll_remaining(cx.waker()))) {
                 Some(left) => self.batch = left,
@@ -246,11 +263,12 @@ impl<M: Send + 'static> Receiver<M> {
     }
 }
 
-/// How often something happened, for whoever looks meanwhile. Relaxed: what must be seen is seen because of the code under test.
+/// A counter that threads share while they run. Relaxed: the code under test has to provide the
+/// ordering.
 #[derive(Clone)]
-struct Mark(Arc<loom::sync::atomic::AtomicUsize>);
+struct LoomCounter(Arc<loom::sync::atomic::AtomicUsize>);
 
-impl Mark {
+impl LoomCounter {
     fn new() -> Self {
         Self(Arc::new(loom::sync::atomic::AtomicUsize::new(0)))
     }
@@ -264,16 +282,25 @@ impl Mark {
     }
 }
 
-/// How often something happened, for afterwards; loom does not see it.
+/// A counter that is read after all threads have ended. Loom does not track it.
 #[derive(Clone, Default)]
-struct Times(Arc<AtomicUsize>);
+struct PlainCounter(Arc<AtomicUsize>);
 
-impl Times {
+impl PlainCounter {
     fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts its drop, and so the drop of the future that owns it.
+struct DropCounter(LoomCounter);
+
+impl Drop for DropCounter {
+    fn drop(&mut self) {
+        self.0.add();
     }
 }

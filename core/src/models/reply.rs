@@ -1,14 +1,14 @@
-//! `Reply` and `Ask`: the answer against the asker, and against either of them going away.
+//! `Reply` and `Ask`: the reply against the asker, and against either of them being dropped.
 //!
-//! Proves for these orders: A10 (an ask gets its answer, or is told why there is none, and never hangs; an answer nobody wants is dropped,
-//! once). The cell has no task: a thread of the model takes the question out of the mailbox and settles it.
+//! Proves: A10 (an ask gets its reply or an error, and never hangs; an unwanted reply is dropped
+//! once). The cell has no task: a thread of the model takes the question from the mailbox.
 
 use crate::actor::ask::Ask;
 use crate::actor::cell::Cell;
 use crate::actor::reply::Reply;
 use crate::events::cause::Cause;
 use crate::mailbox::{Mailbox, control};
-use crate::models::{ByHand, Receiver, Times, block_on, cell, cell_in, explore, poll_once};
+use crate::models::{ManualRuntime, PlainCounter, Receiver, block_on, cell, cell_in, explore, poll_once};
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{Tree, current};
@@ -53,8 +53,8 @@ fn loom_a10_dropped_reply_against_the_asker() {
     });
 }
 
-/// An answer that counts how often it is dropped.
-struct Answer(Times);
+/// A reply that counts its drops.
+struct Answer(PlainCounter);
 
 impl Drop for Answer {
     fn drop(&mut self) {
@@ -63,13 +63,13 @@ impl Drop for Answer {
 }
 
 #[test]
-fn loom_a10_answer_against_an_asker_that_goes_away() {
+fn loom_a10_reply_against_a_dropped_asker() {
     explore(|| {
         let cell = asked();
         let mut ask = Ask::new(&cell, |reply| reply);
         let mut polled = poll_once(&mut ask);
         assert!(polled.is_pending());
-        let dropped = Times::default();
+        let dropped = PlainCounter::default();
         let (actor, answer) = (Arc::clone(&cell), Answer(dropped.clone()));
         let answers = thread::spawn(move || {
             let reply = question(&actor);
@@ -80,14 +80,15 @@ fn loom_a10_answer_against_an_asker_that_goes_away() {
         polled = poll_once(&mut ask);
         drop(ask);
         let unwanted = answers.join().unwrap();
-        assert_eq!(dropped.get(), usize::from(polled.is_pending()), "nobody took it, so it is gone");
+        assert_eq!(dropped.get(), usize::from(polled.is_pending()), "an unwanted reply is dropped");
         assert!(polled.is_pending() || !unwanted);
         drop(polled);
         assert_eq!(dropped.get(), 1);
     });
 }
 
-/// The question is dropped by its actor inside a poll, which then fails: the asker hears of the failure and not of the drop.
+/// The actor drops the question inside a poll that then fails. The asker gets the failure, not the
+/// drop.
 #[test]
 fn loom_a10_reply_held_for_the_outcome() {
     explore(|| {
@@ -110,7 +111,8 @@ fn loom_a10_reply_held_for_the_outcome() {
     });
 }
 
-/// The actor ends while the question is on its way: it comes back, or is buried, and the asker is told in either case.
+/// The actor ends while the question is on its way. The question is returned or becomes a dead
+/// letter, and the asker gets an error in either case.
 #[test]
 fn loom_a10_ask_against_the_end_of_the_actor() {
     explore(|| {
@@ -119,7 +121,7 @@ fn loom_a10_ask_against_the_end_of_the_actor() {
         let ends = thread::spawn(move || {
             let mut receiver = Receiver::of(&actor);
             receiver.leave();
-            receiver.buried.len()
+            receiver.dead_letters.len()
         });
         let answer = block_on(Ask::new(&cell, |reply| reply));
         assert!(matches!(answer, Err(AskError::Closed | AskError::Dropped)), "{answer:?}");
@@ -128,11 +130,12 @@ fn loom_a10_ask_against_the_end_of_the_actor() {
     });
 }
 
-/// Two actors ask each other in their own tasks at the same moment: at least one of them sees the cycle.
+/// Two actors ask each other at the same time in their own tasks. At least one of them finds the
+/// cycle.
 #[test]
-fn loom_a10_asks_that_close_a_circle() {
+fn loom_a10_asks_that_close_a_cycle() {
     explore(|| {
-        let tree = Tree::new(ByHand::new());
+        let tree = Tree::new(ManualRuntime::new());
         let cells = [(); 2].map(|()| cell_in(&tree, Mailbox::bounded(2)));
         let [one, other] = cells.clone();
         let asks = |from: Asked<u32>, to: Asked<u32>| {
@@ -141,7 +144,7 @@ fn loom_a10_asks_that_close_a_circle() {
             let mut ask = Ask::new(&to, |reply| reply);
             let polled = poll_once(&mut ask);
             drop(inside);
-            // The edge stays for as long as the ask does.
+            // The wait-for edge exists as long as the ask.
             core::mem::forget(ask);
             polled.is_ready()
         };

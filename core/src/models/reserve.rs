@@ -1,8 +1,12 @@
-//! Pushes in two steps, through `Recipient`: a place is held, a message made, the place filled; against the receiver, against the end of
-//! input, against sends that wait for the same place, and against being dropped.
+//! Pushes in two steps, through `Recipient`: reserve room, create the message, fill the
+//! reservation.
 //!
-//! Proves for these orders: A2 (what was accepted has its end, and the receiver does not leave before it is there), A3 (what is refused
-//! comes back, a dropped send leaks no place), A4 (a waiting send gets in once there is room).
+//! Each step runs against the receiver, the end of input, sends that wait for the same room, and a
+//! drop.
+//!
+//! Proves: A2 (an accepted message is handled or becomes a dead letter, and the receiver does not
+//! leave before it arrives), A3 (a rejected message is returned, a dropped send frees its
+//! reservation), A4 (a waiting send is accepted once there is room).
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
@@ -10,23 +14,16 @@ use crate::actor::recipient::Recipient;
 use crate::actor::send::Sending;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, control};
-use crate::models::{Met, Receiver, block_on, cell, explore, poll_once};
+use crate::models::{Received, Receiver, block_on, cell, explore, full_cell, poll_once};
 use alloc::sync::Arc;
 use loom::thread;
 
-/// The cell for those who speak of bytes.
+/// An address of the cell that accepts bytes.
 fn bytes(cell: &Arc<Cell<u32>>) -> Recipient<u8> {
     ActorRef::new(Arc::clone(cell)).map(u32::from)
 }
 
-/// A cell whose mailbox is full with message 1.
-fn full() -> Arc<Cell<u32>> {
-    let cell = cell(Mailbox::bounded(1));
-    assert!(cell.mailbox().try_push(1).is_ok());
-    cell
-}
-
-/// Whether a message is there when the input ends or not: it is handled if it was accepted.
+/// Whether the message arrives before or after the end of input: it is handled if it was accepted.
 #[test]
 fn loom_a2_mapped_tell_against_close() {
     explore(|| {
@@ -36,7 +33,7 @@ fn loom_a2_mapped_tell_against_close() {
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
@@ -48,7 +45,7 @@ fn loom_a2_mapped_tell_against_close() {
     });
 }
 
-/// As above with a stop: what is accepted and not handled is buried, and not forgotten.
+/// The same with a stop: an accepted message that is not handled becomes a dead letter.
 #[test]
 fn loom_a2_mapped_tell_against_the_end() {
     explore(|| {
@@ -58,28 +55,28 @@ fn loom_a2_mapped_tell_against_the_end() {
         let to = Arc::clone(&cell);
         let stopper = thread::spawn(move || to.raise(control::STOP));
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::Stop);
+        assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
         let accepted = usize::from(sender.join().unwrap().is_ok());
         stopper.join().unwrap();
 
-        assert_eq!(receiver.handled.len() + receiver.buried.len(), accepted);
+        assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
         let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
 
-/// A mapped send and a plain one wait for one place: both get in.
+/// A mapped send and a plain one wait for the same room. Both are accepted.
 #[test]
-fn loom_a4_mapped_and_plain_sends_share_one_place() {
+fn loom_a4_mapped_and_plain_sends_share_one_slot() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = bytes(&cell);
         let mapped = thread::spawn(move || assert_eq!(block_on(to.send(2)), Ok(())));
         let to = Arc::clone(&cell);
         let plain = thread::spawn(move || assert_eq!(block_on(Sending::new(&to, 3)), Ok(())));
         let mut receiver = Receiver::of(&cell);
-        (0..3).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        (0..3).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         mapped.join().unwrap();
         plain.join().unwrap();
 
@@ -89,11 +86,11 @@ fn loom_a4_mapped_and_plain_sends_share_one_place() {
     });
 }
 
-/// A mapped send is dropped, perhaps after it was given the place: whoever waits behind it gets in.
+/// A mapped send is dropped, possibly after it got its reservation. The send behind it is accepted.
 #[test]
-fn loom_a3_dropped_mapped_send_against_one_that_waits_behind_it() {
+fn loom_a3_dropped_mapped_send_against_the_send_behind_it() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = bytes(&cell);
         let mut dropped = to.send(2);
         assert!(poll_once(&mut dropped).is_pending());
@@ -101,7 +98,7 @@ fn loom_a3_dropped_mapped_send_against_one_that_waits_behind_it() {
         let sender = thread::spawn(move || block_on(Sending::new(&behind, 3)));
         let mut receiver = Receiver::of(&cell);
         let receiving = thread::spawn(move || {
-            (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+            (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
             receiver.handled
         });
         drop(dropped);
@@ -112,17 +109,17 @@ fn loom_a3_dropped_mapped_send_against_one_that_waits_behind_it() {
     });
 }
 
-/// The end of input takes back a place that was given: the message comes back, or it is handled.
+/// The end of input revokes a reservation. The message is returned or handled.
 #[test]
 fn loom_a3_waiting_mapped_send_against_close() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = bytes(&cell);
         let sender = thread::spawn(move || block_on(to.send(2)));
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 

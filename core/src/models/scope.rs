@@ -1,38 +1,30 @@
-//! `Scope`: its end against whatever is started in it at that moment.
+//! `Scope`: its end against members that are started at that moment.
 //!
-//! Proves for these orders: T5 (`wait_all` returns neither early nor never), T6 (a launch is refused with the future handed back, or the
-//! child is the scope's), T7 (a cancel reaches every child), T8 (what never started is dropped), T10 (one `on_done` each).
+//! Proves: T5 (`wait_all` returns neither too early nor never), T6 (a launch is refused and returns
+//! its future, or the child belongs to the scope), T7 (a cancel reaches every child), T8 (a task
+//! that never started is dropped), T10 (each `on_done` runs once).
 
 use crate::events::cause::{Cause, Exit};
-use crate::models::{ByHand, Mark, block_on, explore};
+use crate::models::{DropCounter, LoomCounter, ManualRuntime, block_on, explore};
 use crate::scope::Scope;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{pending, ready};
 use loom::thread;
 
-fn scope() -> (Arc<ByHand>, Arc<Scope>) {
-    let runtime = ByHand::new();
+fn scope() -> (Arc<ManualRuntime>, Arc<Scope>) {
+    let runtime = ManualRuntime::new();
     let scope = Arc::new(Scope::under(&runtime.token()));
     (runtime, scope)
 }
 
-/// Counts when it is dropped: the future that holds it is gone then.
-struct Held(Mark);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.add();
-    }
-}
-
-/// A task that would never end is launched while the scope is cancelled.
+/// A task that never ends is launched while the scope is cancelled.
 #[test]
 fn loom_t6_t7_launch_against_cancel() {
     explore(|| {
         let (runtime, scope) = scope();
-        let gone = Mark::new();
-        let (launches, held) = (Arc::clone(&scope), Held(gone.clone()));
+        let gone = LoomCounter::new();
+        let (launches, held) = (Arc::clone(&scope), DropCounter(gone.clone()));
         let launcher = thread::spawn(move || {
             let launched = launches.launch(async move {
                 let _held = held;
@@ -59,13 +51,13 @@ fn loom_t6_t7_launch_against_cancel() {
     });
 }
 
-/// A task is launched and runs to its end while the scope is closed: it is refused or waited for.
+/// A task is launched and runs to its end while the scope is closed. It is refused or waited for.
 #[test]
 fn loom_t5_t6_launch_against_close() {
     explore(|| {
         let (runtime, scope) = scope();
-        let (gone, done) = (Mark::new(), Mark::new());
-        let (launches, held, counts) = (Arc::clone(&scope), Held(gone.clone()), done.clone());
+        let (gone, done) = (LoomCounter::new(), LoomCounter::new());
+        let (launches, held, counts) = (Arc::clone(&scope), DropCounter(gone.clone()), done.clone());
         let launcher = thread::spawn(move || {
             let launched = launches.launch(async move { drop(held) });
             if let Ok(task) = &launched {
@@ -91,12 +83,12 @@ fn loom_t5_t6_launch_against_close() {
     });
 }
 
-/// The last two children leave while the scope is closed: it ends, once, whoever of the three comes last.
+/// The last two children leave while the scope is closed. It exits once, whichever thread is last.
 #[test]
 fn loom_t5_last_children_against_close() {
     explore(|| {
         let (runtime, scope) = scope();
-        let done = Mark::new();
+        let done = LoomCounter::new();
         let counts = done.clone();
         scope.on_done(move |_| counts.add());
         (0..2).for_each(|_| drop(scope.launch(ready(())).unwrap()));
@@ -110,13 +102,14 @@ fn loom_t5_last_children_against_close() {
     });
 }
 
-/// A cancel against the first poll of a task: its future is dropped once, by the cancel or by its own task, and it leaves once.
+/// A cancel against the first poll of a task: its future is dropped once and it leaves the tree
+/// once.
 #[test]
 fn loom_t8_cancel_against_the_first_poll() {
     explore(|| {
         let (runtime, scope) = scope();
-        let (gone, done) = (Mark::new(), Mark::new());
-        let (held, counts) = (Held(gone.clone()), done.clone());
+        let (gone, done) = (LoomCounter::new(), LoomCounter::new());
+        let (held, counts) = (DropCounter(gone.clone()), done.clone());
         let task = scope.launch(async move {
             let _held = held;
             pending::<()>().await;
@@ -132,7 +125,7 @@ fn loom_t8_cancel_against_the_first_poll() {
     });
 }
 
-/// A scope made inside one that is cancelled is refused, or cancelled with it.
+/// A scope created inside a cancelled scope is refused, or cancelled with it.
 #[test]
 fn loom_t4_adopt_against_cancel() {
     explore(|| {
@@ -148,11 +141,11 @@ fn loom_t4_adopt_against_cancel() {
     });
 }
 
-/// The token that a scope gives out and the token it hangs below, both against their cancels.
+/// The token of a scope and the token above the scope, against a cancel.
 #[test]
 fn loom_t7_token_of_a_scope_against_cancel() {
     explore(|| {
-        let above = ByHand::new().token();
+        let above = ManualRuntime::new().token();
         let hangs_below = above.clone();
         let maker = thread::spawn(move || {
             let scope = Scope::under(&hangs_below);
@@ -166,7 +159,7 @@ fn loom_t7_token_of_a_scope_against_cancel() {
     });
 }
 
-/// The token of a scope that ends meanwhile: whoever asks for it gets one that is cancelled then.
+/// The token of a scope that ends meanwhile is cancelled then.
 #[test]
 fn loom_t2_token_of_a_scope_against_its_end() {
     explore(|| {

@@ -1,14 +1,15 @@
-//! `Sending`: a send that waits for room, against the receiver that makes room, against being dropped, and against the end of input.
+//! `Sending`: a send that waits for room, against the receiver, against a drop, and against the end
+//! of input.
 //!
-//! Proves for these orders: A3 (a send that is not accepted gives its message back, a dropped one neither loses an accepted message nor
-//! leaks a slot), A4 (a waiting send gets in once there is room), W2 (a cycle of sends is found), A2 (the counts). The mailbox has room for one message, and one is in
-//! it.
+//! Proves: A3 (a rejected send returns its message; a dropped send neither loses an accepted
+//! message nor leaks its room), A4 (a waiting send is accepted once there is room), W2 (a cycle of
+//! sends is found), A2 (the counts). The mailbox has room for one message and contains one.
 
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, Priority, control};
-use crate::models::{ByHand, Met, Receiver, block_on, cell, explore, poll_once};
+use crate::mailbox::{Priority, control};
+use crate::models::{ManualRuntime, Received, Receiver, block_on, explore, full_cell, poll_once};
 use crate::tree::current;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
@@ -17,21 +18,14 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 use loom::thread;
 
-/// A cell whose mailbox is full with message 1.
-fn full() -> Arc<Cell<u32>> {
-    let cell = cell(Mailbox::bounded(1));
-    assert!(cell.mailbox().try_push(1).is_ok());
-    cell
-}
-
 #[test]
 fn loom_a4_waiting_send_against_the_receiver_making_room() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
-        (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));
 
         assert_eq!(receiver.handled, [1, 2]);
@@ -40,32 +34,33 @@ fn loom_a4_waiting_send_against_the_receiver_making_room() {
     });
 }
 
-/// A receiver that parks as it takes its message makes room in the same moment, and leaves nobody waiting beside an empty queue.
+/// A receiver that parks while it takes its message makes room at the same time. No send waits
+/// beside an empty queue.
 #[test]
 fn loom_a4_waiting_send_against_a_receiver_that_parks_early() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
-        let mut receiver = Receiver::early(&cell);
-        assert_eq!(receiver.run(2), Met::Message);
+        let mut receiver = Receiver::parking_early(&cell);
+        assert_eq!(receiver.run(2), Received::Message);
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiver.handled, [1, 2]);
         assert!(cell.mailbox().counts().is_settled());
     });
 }
 
-/// Two wait; the one that waited first gets in first, and nobody is forgotten.
+/// Two sends wait. The first one is accepted first, and both are accepted.
 #[test]
-fn loom_a4_two_waiting_sends_share_one_place() {
+fn loom_a4_two_waiting_sends_share_one_slot() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let senders = [2, 3].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || assert_eq!(block_on(Sending::new(&to, message)), Ok(())))
         });
         let mut receiver = Receiver::of(&cell);
-        (0..3).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        (0..3).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         senders.into_iter().for_each(|sender| sender.join().unwrap());
 
         assert_eq!(receiver.handled[0], 1);
@@ -74,11 +69,11 @@ fn loom_a4_two_waiting_sends_share_one_place() {
     });
 }
 
-/// A handler that is pending makes room too: its own message has left the queue.
+/// A pending handler has made room: its message has left the queue.
 #[test]
 fn loom_a4_waiting_send_against_a_handler_that_waits() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
@@ -93,26 +88,26 @@ fn loom_a4_waiting_send_against_a_handler_that_waits() {
     });
 }
 
-/// So does a receiver that was suspended after it began its last message.
+/// A receiver that was suspended after it took its last message has made room, too.
 #[test]
 fn loom_a4_waiting_send_against_a_suspended_receiver() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.next(), Met::Message);
+        assert_eq!(receiver.next(), Received::Message);
         assert!(cell.mailbox().poll_control(Waker::noop()).is_pending());
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
         assert_eq!(cell.mailbox().len(), 1);
     });
 }
 
-/// The slot of a dropped send is free again: the next send needs it.
+/// A dropped send frees its room, which the next send needs.
 #[test]
 fn loom_a3_dropped_send_against_the_receiver() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || {
             let mut sending = Sending::new(&to, 2);
@@ -124,7 +119,7 @@ fn loom_a3_dropped_send_against_the_receiver() {
         });
         let mut receiver = Receiver::of(&cell);
         while receiver.handled.last() != Some(&9) {
-            assert_eq!(receiver.next(), Met::Message);
+            assert_eq!(receiver.next(), Received::Message);
         }
         let (sent, accepted) = sender.join().unwrap();
 
@@ -136,11 +131,12 @@ fn loom_a3_dropped_send_against_the_receiver() {
     });
 }
 
-/// A send that waits in another task than before is woken there, whether the end of input comes before or after that.
+/// A send that is polled by another task than before is woken there, whether the end of input comes
+/// before or after.
 #[test]
 fn loom_w8_send_with_another_waker_against_close() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || {
             let mut sending = Sending::new(&to, 2);
@@ -154,11 +150,11 @@ fn loom_w8_send_with_another_waker_against_close() {
     });
 }
 
-/// The same for a send whose message is made once there is room.
+/// The same for a send that reserves room before it creates its message.
 #[test]
-fn loom_w8_place_with_another_waker_against_close() {
+fn loom_w8_reservation_with_another_waker_against_close() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || {
             let mut key = None;
@@ -177,13 +173,13 @@ fn loom_w8_place_with_another_waker_against_close() {
 #[test]
 fn loom_a3_waiting_send_against_close() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
         let closer = thread::spawn(move || to.close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
@@ -198,11 +194,11 @@ fn loom_a3_waiting_send_against_close() {
     });
 }
 
-/// The actor ends while a send waits, and somebody else sends to what has ended: nothing gets in behind its back.
+/// The actor ends while one send waits and another one arrives late. Nothing is accepted unnoticed.
 #[test]
 fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let waiting = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
@@ -211,22 +207,22 @@ fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
             to.mailbox().try_push(3)
         });
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::Stop);
+        assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
         let accepted = 1 + usize::from(waiting.join().unwrap().is_ok()) + usize::from(late.join().unwrap().is_ok());
 
-        assert_eq!(receiver.handled.len() + receiver.buried.len(), accepted);
+        assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
         let counts = cell.mailbox().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
 
-/// A token that is cancelled while the send waits gives the message back, unless it has been accepted.
+/// A token cancelled while the send waits returns the message, unless it was accepted.
 #[test]
 fn loom_a3_cancelled_send_against_the_receiver() {
     explore(|| {
-        let cell = full();
-        let token = ByHand::new().token();
+        let cell = full_cell();
+        let token = ManualRuntime::new().token();
         let (to, gives_up) = (Arc::clone(&cell), token.clone());
         let sender = thread::spawn(move || {
             let sent = block_on(Sending::new(&to, 2).or_cancel(&gives_up));
@@ -235,7 +231,7 @@ fn loom_a3_cancelled_send_against_the_receiver() {
         });
         let canceller = thread::spawn(move || token.cancel(()));
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Met::End);
+        assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         canceller.join().unwrap();
 
@@ -245,17 +241,18 @@ fn loom_a3_cancelled_send_against_the_receiver() {
     });
 }
 
-/// A cycle admits a waiting send while the receiver makes room for it: it gets in once.
+/// The cycle search admits a waiting send while the receiver makes room for it. It is accepted
+/// once.
 #[test]
 fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
     explore(|| {
-        let cell = full();
+        let cell = full_cell();
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
         let admits = thread::spawn(move || to.mailbox().admit_beyond_capacity(1));
         let mut receiver = Receiver::of(&cell);
-        (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+        (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));
         admits.join().unwrap();
 
@@ -265,22 +262,23 @@ fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
     });
 }
 
-/// What an actor does whose handler sends to another, and which takes its own messages afterwards.
+/// Acts as an actor whose handler sends to another actor, and which then takes its own messages.
 fn send_then_receive(own: &Arc<Cell<u32>>, to: &Arc<Cell<u32>>) {
     let mut member = Some(Arc::clone(own) as Arc<dyn Member>);
     let inside = current::enter(&mut member, Waker::noop());
     assert_eq!(block_on(Sending::new(to, 2)), Ok(()));
     drop(inside);
     let mut receiver = Receiver::of(own);
-    (0..2).for_each(|_| assert_eq!(receiver.next(), Met::Message));
+    (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
     assert_eq!(receiver.handled, [1, 2]);
 }
 
-/// Two actors with full mailboxes send to each other in the same moment: whoever comes last finds the cycle.
+/// Two actors with full mailboxes send to each other at the same time. The later one finds the
+/// cycle.
 #[test]
-fn loom_w2_two_sends_that_close_a_circle_at_once() {
+fn loom_w2_two_sends_that_close_a_cycle_at_once() {
     explore(|| {
-        let (one, other) = (full(), full());
+        let (one, other) = (full_cell(), full_cell());
         let (own, to) = (Arc::clone(&one), Arc::clone(&other));
         let actor = thread::spawn(move || send_then_receive(&own, &to));
         send_then_receive(&other, &one);

@@ -1,10 +1,13 @@
-//! Groups that restart together: the tasks of their members against each other, against orders from above, and against ends.
+//! Children that restart together: their tasks against each other, against orders from above, and
+//! against exits.
 //!
-//! A child's mailbox is filled and its input ended before it runs, so that a thread of the model ends with its child: whoever waits for
-//! its group and is never told to start is a deadlock, and the model fails.
+//! The mailbox of a child is filled and closed before it runs, so that a thread of the model ends
+//! with its child. A child that waits for the restart plan and never gets its start is a deadlock,
+//! which loom reports.
 //!
-//! Proves for these orders: S2 (a group that goes down comes up again, whoever fails or leaves meanwhile), S13 (an order from above that
-//! comes in the midst of that neither stalls nor is lost), A7 (stop, close and cancel reach an actor that waits for its group).
+//! Proves: S2 (children that halt together start again, whichever fails or leaves meanwhile), S13
+//! (an order from above in the middle of that neither stalls nor is lost), A7 (stop, close and
+//! cancel reach an actor that waits for the restart plan).
 
 use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
@@ -13,7 +16,7 @@ use crate::actor::props::Props;
 use crate::base::reason::Reason;
 use crate::events::cause::Exit;
 use crate::ids::name::Name;
-use crate::models::{ByHand, Mark, block_on, explore};
+use crate::models::{LoomCounter, ManualRuntime, block_on, explore};
 use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartPolicy;
@@ -30,27 +33,27 @@ use core::time::Duration;
 use loom::sync::{Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
 
-/// Fails when told to.
-struct Fallible;
+/// Fails on command.
+struct TestActor;
 
-enum Told {
+enum Command {
     Nothing,
     Fail,
 }
 
-impl Actor for Fallible {
-    type Msg = Told;
+impl Actor for TestActor {
+    type Msg = Command;
     type Error = &'static str;
 
-    async fn handle(&mut self, told: Told, _cx: &mut Context<Self>) -> Result<(), &'static str> {
-        match told {
-            Told::Nothing => Ok(()),
-            Told::Fail => Err("told to fail"),
+    async fn handle(&mut self, command: Command, _cx: &mut Context<Self>) -> Result<(), &'static str> {
+        match command {
+            Command::Nothing => Ok(()),
+            Command::Fail => Err("failed on command"),
         }
     }
 }
 
-/// Has a supervisor halt or start, as the plan of its parent would.
+/// Halts or starts a supervisor, as the restart plan of its parent would.
 fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Progress) {
     match order(supervisor.node()) {
         Progress::ByPlan => supervision::advance(supervisor),
@@ -59,31 +62,31 @@ fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Progress) {
     }
 }
 
-/// A one-for-all supervisor, whose children run on threads of their own once the model says so.
-struct Group {
-    runtime: Arc<ByHand>,
+/// A one-for-all supervisor, whose children run on threads when the model says so.
+struct SupervisedGroup {
+    runtime: Arc<ManualRuntime>,
     _scope: Scope,
     supervisor: Supervisor,
 }
 
-impl Group {
+impl SupervisedGroup {
     fn new() -> Self {
-        let runtime = ByHand::new();
+        let runtime = ManualRuntime::new();
         let scope = Scope::under(&runtime.token());
         let supervisor = Supervisor::below(&scope.any().member, "group", OneForAll::new()).unwrap();
         Self { runtime, _scope: scope, supervisor }
     }
 
-    /// A child that is told this, and then nothing more if its input is to end.
-    fn child(&self, name: &str, policy: RestartPolicy, told: impl IntoIterator<Item = Told>) -> ActorRef<Told> {
-        let child = self.supervisor.spawn(name, Props::new(|| Fallible).restart(policy)).unwrap();
-        told.into_iter().for_each(|told| assert!(child.tell(told).is_ok()));
+    /// Starts a child and sends it these commands.
+    fn child(&self, name: &str, policy: RestartPolicy, commands: impl IntoIterator<Item = Command>) -> ActorRef<Command> {
+        let child = self.supervisor.spawn(name, Props::new(|| TestActor).restart(policy)).unwrap();
+        commands.into_iter().for_each(|command| assert!(child.tell(command).is_ok()));
         child
     }
 
-    /// One whose input has ended.
-    fn closed(&self, name: &str, told: impl IntoIterator<Item = Told>) -> ActorRef<Told> {
-        let child = self.child(name, RestartPolicy::Transient, told);
+    /// Starts a child, sends it these commands, and closes its input.
+    fn closed(&self, name: &str, commands: impl IntoIterator<Item = Command>) -> ActorRef<Command> {
+        let child = self.child(name, RestartPolicy::Transient, commands);
         child.close();
         child
     }
@@ -103,18 +106,18 @@ impl Group {
     }
 }
 
-fn assert_closed(child: &ActorRef<Told>, handled: u64, failed: u64) {
+fn assert_closed(child: &ActorRef<Command>, handled: u64, failed: u64) {
     let counts = child.counts();
     assert_eq!((counts.handled, counts.failed, counts.dead_lettered), (handled, failed, 0), "{}", child.path());
     assert_eq!(child.exit(), Some(Exit::Closed));
 }
 
-/// The order to start may come before, while or after the actor goes to wait for it.
+/// The start may come before, while or after the actor begins to wait for it.
 #[test]
-fn loom_s13_waiting_for_the_group_against_start() {
+fn loom_s13_waiting_for_the_plan_against_start() {
     explore(|| {
-        let group = Group::new();
-        let child = group.closed("a", [Told::Nothing]);
+        let group = SupervisedGroup::new();
+        let child = group.closed("a", [Command::Nothing]);
         let runs = group.run_next();
         order(&group.member(), supervision::halt);
         order(&group.member(), supervision::start);
@@ -123,11 +126,11 @@ fn loom_s13_waiting_for_the_group_against_start() {
     });
 }
 
-/// Nobody is going to say start: the stop alone must reach it.
+/// No start will come: the stop alone must reach the actor.
 #[test]
-fn loom_a7_waiting_for_the_group_against_stop() {
+fn loom_a7_waiting_for_the_plan_against_stop() {
     explore(|| {
-        let group = Group::new();
+        let group = SupervisedGroup::new();
         let child = group.child("a", RestartPolicy::Transient, []);
         let runs = group.run_next();
         order(&group.member(), supervision::halt);
@@ -138,9 +141,9 @@ fn loom_a7_waiting_for_the_group_against_stop() {
 }
 
 #[test]
-fn loom_a7_waiting_for_the_group_against_cancel() {
+fn loom_a7_waiting_for_the_plan_against_cancel() {
     explore(|| {
-        let group = Group::new();
+        let group = SupervisedGroup::new();
         let child = group.child("a", RestartPolicy::Permanent, []);
         let runs = group.run_next();
         order(&group.member(), supervision::halt);
@@ -150,12 +153,12 @@ fn loom_a7_waiting_for_the_group_against_cancel() {
     });
 }
 
-/// The supervisor ends its children's input: what is queued is handled, though nobody says start.
+/// The supervisor closes its children. Queued messages are handled although no start comes.
 #[test]
-fn loom_a7_waiting_for_the_group_against_the_end_of_all_input() {
+fn loom_a7_waiting_for_the_plan_against_close() {
     explore(|| {
-        let group = Group::new();
-        let child = group.child("a", RestartPolicy::Permanent, [Told::Nothing]);
+        let group = SupervisedGroup::new();
+        let child = group.child("a", RestartPolicy::Permanent, [Command::Nothing]);
         let runs = group.run_next();
         order(&group.member(), supervision::halt);
         group.supervisor.any().close();
@@ -165,12 +168,12 @@ fn loom_a7_waiting_for_the_group_against_the_end_of_all_input() {
     });
 }
 
-/// One of a group leaves by itself while the other's failure brings the group down.
+/// One child leaves while the failure of the other one halts both.
 #[test]
-fn loom_s2_a_child_leaves_while_its_group_restarts() {
+fn loom_s2_a_child_leaves_while_its_siblings_restart() {
     explore(|| {
-        let group = Group::new();
-        let fails = group.closed("a", [Told::Fail, Told::Nothing]);
+        let group = SupervisedGroup::new();
+        let fails = group.closed("a", [Command::Fail, Command::Nothing]);
         let leaves = group.closed("b", []);
         let runs = group.run_next();
         group.run_next_here();
@@ -180,9 +183,9 @@ fn loom_s2_a_child_leaves_while_its_group_restarts() {
     });
 }
 
-/// A child that does what the guardian tells it and nothing else, so that its thread is short: what halts and starts a cell is two bits
-/// in a word, and here two fields.
-struct Puppet {
+/// A child that only follows the orders of its supervisor, to keep its thread short. A cell has two
+/// bits of its control word for them; this has two fields.
+struct TestChild {
     node: Node,
     orders: Mutex<Orders>,
     changed: Condvar,
@@ -195,25 +198,25 @@ struct Orders {
     over: bool,
 }
 
-impl Puppet {
+impl TestChild {
     fn order(&self, change: impl FnOnce(&mut Orders)) {
         change(&mut self.orders.lock().unwrap());
         self.changed.notify_one();
     }
 
-    /// Fails, and halts as it is told to.
-    fn fail(&self, troupe: &Troupe) {
-        let failure = self.node.failure(0, Reason::Error("told to fail".into()));
-        let (verdict, _) = supervision::judge(&self.node, FailedChild::Actor, failure);
-        assert_eq!(verdict, ChildAction::Wait(Duration::ZERO));
+    /// Fails, and halts as ordered.
+    fn fail(&self, test: &RestartTest) {
+        let failure = self.node.failure(0, Reason::Error("failed on command".into()));
+        let (action, _) = supervision::judge(&self.node, FailedChild::Actor, failure);
+        assert_eq!(action, ChildAction::Wait(Duration::ZERO));
         self.orders.lock().unwrap().halt = false;
-        troupe.troubles.add();
+        test.disturbances.add();
         supervision::report(&self.node, Report::Halted);
-        troupe.end_if_settled();
+        test.end_if_settled();
     }
 
-    /// Halts and starts as it is told, until the model is over. True if it was up at that.
-    fn dance(&self, troupe: &Troupe, mut up: bool) -> bool {
+    /// Halts and starts as ordered, until the model is over. Returns whether it was running then.
+    fn follow_orders(&self, test: &RestartTest, mut up: bool) -> bool {
         loop {
             let mut orders = self.orders.lock().unwrap();
             let report = if mem::take(&mut orders.halt) {
@@ -229,12 +232,12 @@ impl Puppet {
             drop(orders);
             up = report == Report::Started;
             supervision::report(&self.node, report);
-            troupe.end_if_settled();
+            test.end_if_settled();
         }
     }
 }
 
-impl Member for Puppet {
+impl Member for TestChild {
     fn node(&self) -> &Node {
         &self.node
     }
@@ -258,70 +261,71 @@ impl Member for Puppet {
     }
 }
 
-/// Two puppets, and how much trouble is still to come.
-struct Troupe {
-    group: Group,
-    puppets: [Arc<Puppet>; 2],
-    troubles: Mark,
-    troubles_in_all: usize,
+/// Two test children, and the number of disturbances that are still to come.
+struct RestartTest {
+    group: SupervisedGroup,
+    children: [Arc<TestChild>; 2],
+    disturbances: LoomCounter,
+    disturbances_total: usize,
 }
 
-impl Troupe {
-    fn new(troubles_in_all: usize) -> Arc<Self> {
-        let group = Group::new();
-        let puppets = [(); 2].map(|()| {
+impl RestartTest {
+    fn new(disturbances_total: usize) -> Arc<Self> {
+        let group = SupervisedGroup::new();
+        let children = [(); 2].map(|()| {
             let id = group.member().node().tree().next_id();
             let node = Node::new(NodeParent::Member(group.member()), id, Name::made(id));
-            let puppet = Arc::new(Puppet { node, orders: Mutex::new(Orders::default()), changed: Condvar::new() });
-            assert!(group.member().node().adopt(Arc::clone(&puppet) as Arc<dyn Member>).is_ok());
-            puppet
+            let child = Arc::new(TestChild { node, orders: Mutex::new(Orders::default()), changed: Condvar::new() });
+            assert!(group.member().node().adopt(Arc::clone(&child) as Arc<dyn Member>).is_ok());
+            child
         });
-        Arc::new(Self { group, puppets, troubles: Mark::new(), troubles_in_all })
+        Arc::new(Self { group, children, disturbances: LoomCounter::new(), disturbances_total })
     }
 
-    /// Once all the trouble has been and no plan is left, the model is over.
+    /// Ends the model after all disturbances, when no plan is left.
     fn end_if_settled(&self) {
-        // In this order: with all the trouble behind, a plan that is gone is the last.
-        let settled = || self.group.member().node().with_supervision(|guardian| guardian.regroup.is_none());
-        if self.troubles.get() == self.troubles_in_all && settled() {
-            self.puppets.iter().for_each(|puppet| puppet.order(|orders| orders.over = true));
+        // In this order: after all disturbances, a plan that has ended was the last one.
+        let settled = || self.group.member().node().with_supervision(|supervision| supervision.regroup.is_none());
+        if self.disturbances.get() == self.disturbances_total && settled() {
+            self.children.iter().for_each(|child| child.order(|orders| orders.over = true));
         }
     }
 
-    /// Runs the puppet at `at` on a thread: it may fail first. Gives whether it was up in the end.
+    /// Runs the child at `at` on a thread. It fails first if `fails`. Returns whether it was
+    /// running in the end.
     fn run(self: &Arc<Self>, at: usize, fails: bool) -> JoinHandle<bool> {
-        let troupe = Arc::clone(self);
+        let test = Arc::clone(self);
         thread::spawn(move || {
-            let puppet = &troupe.puppets[at];
+            let child = &test.children[at];
             if fails {
-                puppet.fail(&troupe);
+                child.fail(&test);
             }
-            puppet.dance(&troupe, !fails)
+            child.follow_orders(&test, !fails)
         })
     }
 }
 
-/// Both fail, each perhaps while it is being halted for the other, or after it was started with it.
+/// Both children fail, possibly while one is halted for the other, or after both were started.
 #[test]
-fn loom_s2_two_of_a_group_fail_at_once() {
+fn loom_s2_two_children_fail_at_once() {
     explore(|| {
-        let troupe = Troupe::new(2);
-        let runs = [troupe.run(0, true), troupe.run(1, true)];
+        let test = RestartTest::new(2);
+        let runs = [test.run(0, true), test.run(1, true)];
         assert_eq!(runs.map(|runs| runs.join().unwrap()), [true, true]);
     });
 }
 
-/// An order from above makes a new plan, perhaps while a step of the old one is being carried out: that step must not undo what the new
-/// one has ordered since.
+/// An order from above creates a new plan, possibly while a step of the old plan is executed. That
+/// step must not undo the new order.
 #[test]
-fn loom_s13_an_order_from_above_against_a_group_that_restarts() {
+fn loom_s13_order_from_above_against_restarting_children() {
     explore(|| {
-        let troupe = Troupe::new(2);
-        let runs = [troupe.run(0, true), troupe.run(1, false)];
-        order(&troupe.group.member(), supervision::halt);
-        order(&troupe.group.member(), supervision::start);
-        troupe.troubles.add();
-        troupe.end_if_settled();
+        let test = RestartTest::new(2);
+        let runs = [test.run(0, true), test.run(1, false)];
+        order(&test.group.member(), supervision::halt);
+        order(&test.group.member(), supervision::start);
+        test.disturbances.add();
+        test.end_if_settled();
         assert_eq!(runs.map(|runs| runs.join().unwrap()), [true, true]);
     });
 }
