@@ -70,7 +70,8 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {
-    /// let lengths = GroupBuilder::<usize>::under(&token).try_map_all(["bcd", "bcd"], 2, async |word| word.len()).await;
+    /// let group = GroupBuilder::<usize>::under(&token);
+    /// let lengths = group.try_map_all(["abc", "bcd"], 2, async |word| word.len()).await;
     /// assert_eq!(lengths, Ok(vec![3, 3]));
     /// # }).unwrap();
     /// ```
@@ -102,7 +103,8 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {
-    /// let lengths = GroupBuilder::<usize>::under(&token).try_map_all_in_order(["a", "bcd"], 2, async |word| word.len()).await;
+    /// let group = GroupBuilder::<usize>::under(&token);
+    /// let lengths = group.try_map_all_in_order(["a", "bcd"], 2, async |word| word.len()).await;
     /// assert_eq!(lengths, Ok(vec![1, 3]));
     /// # }).unwrap();
     /// ```

@@ -10,7 +10,7 @@ use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
 use crate::group::error::TaskError;
-use crate::group::state::{Admission, Discarded, Entry, GroupState, Settings, TaskResult};
+use crate::group::state::{Admission, Discarded, Entry, GroupState, Leftovers, Settings, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::wait_queue::WakeList;
 use crate::ids::name::Name;
@@ -187,6 +187,13 @@ pub(super) fn discard<T>(discarded: Discarded<T>) {
     if let Some(ended) = discarded {
         drop(catch::catch(|| drop(ended)));
     }
+}
+
+/// Drops the remaining user values of a group. A panic in one does not affect the others.
+pub(super) fn discard_leftovers<T>(leftovers: Leftovers<T>) {
+    let Leftovers { unread, payloads } = leftovers;
+    unread.into_iter().for_each(|result| drop(catch::catch(|| drop(result))));
+    payloads.into_iter().for_each(|(_, payload)| payload.discard());
 }
 
 /// Reports a failure. With fail-fast, cancels the group before the result can be read.

@@ -36,8 +36,8 @@ use futures_core::Stream;
 /// sim.simulate(async {
 ///     let group = GroupBuilder::<u32>::under(&token).limit(2).fail_fast(false).build()?;
 ///     for n in 1..=3 {
-///         // A task returns the value, or a `Result` with it.
-///         group.go(async move { if n == 2 { Err("two") } else { Ok(n) } }).await?; // waits for a slot
+///         // `go` waits for a slot. A task returns the value, or a `Result` with it.
+///         group.go(async move { if n == 2 { Err("two") } else { Ok(n) } }).await?;
 ///     }
 ///     group.close();
 ///     let mut sum = 0;

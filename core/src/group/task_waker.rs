@@ -6,7 +6,7 @@
 //! | word | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | bit 0, `WOKEN` | woken since the last poll began | `wake`, `retire` | `begin_poll`, `park_at`, `reuse` |
-//! | bits 1.. | index of the started task plus one; 0 if it has none | `park_at` | `retire` |
+//! | other bits | index of the task plus one, or 0 | `park_at` | `retire` |
 //!
 //! Invariants:
 //! 1. A waker belongs to one task at a time. A late wake, for a task that has ended, does nothing.

@@ -38,9 +38,12 @@ pub struct SystemBuilder {
     runtime: Arc<dyn Runtime>,
     settings: TreeSettings,
     root_sink: Option<Arc<dyn EscalationSink>>,
-    on_root_failure: Option<Box<dyn FnOnce(&RootContext) + Send + Sync>>,
+    on_root_failure: Option<SetRootHandler>,
     listeners: Vec<Listener>,
 }
+
+/// Installs the root handler once the root exists.
+type SetRootHandler = Box<dyn FnOnce(&RootContext) + Send + Sync>;
 
 impl SystemBuilder {
     pub(super) fn new(name: &str, runtime: Arc<dyn Runtime>) -> Self {

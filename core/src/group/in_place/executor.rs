@@ -6,9 +6,8 @@
 //! 1. A task is in exactly one place: `new_tasks`, `started`, or with one poller.
 //! 2. A poller that waits has polled every ready task and registered its waker with the
 //!    [`InPlaceMember`]. A task that is admitted later wakes the queued callers.
-//! 3. The lock of the scheduler is taken before the one of the member, never after it.
+//! 3. The lock of the scheduler and the lock of the member are never held together.
 
-use crate::base::catch;
 use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::group::executor;
@@ -165,25 +164,20 @@ impl<'env, T> InPlace<'env, T> {
         })
     }
 
-    /// Drops every task that no poller has. Returns whether there was one.
-    fn drop_all_tasks(&self) -> bool {
-        let mut any = false;
+    /// Drops every task that no poller has.
+    fn drop_all_tasks(&self) {
         while let Some(task) = self.take_any() {
             let cause = self.member.node().cause().unwrap_or(Cause::Cancelled);
             let result = executor::drop_cancelled(self, task.future, task.number, cause);
             executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, result, task.waker, wakes)));
-            any = true;
         }
-        any
     }
 
     /// Drops all tasks and results, when the handle is dropped.
     pub(super) fn clear(&self) {
         node::cancel(&self.member(), &Cause::Dropped);
         self.drop_all_tasks();
-        let (unread, payloads) = self.with_state(|state, _| state.take_unread_and_payloads());
-        unread.into_iter().for_each(|result| drop(catch::catch(|| drop(result))));
-        payloads.into_iter().for_each(|(_, payload)| payload.discard());
+        executor::discard_leftovers(self.with_state(|state, _| state.take_leftovers()));
     }
 }
 
@@ -287,7 +281,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
         }
         // Either no task is left to poll, or other work has to run first: queue the caller.
         let (mut answer, mut waker) = (Poll::Pending, Spare::of(cx.waker()));
-        let asked = self.finish_poll(
+        let queued = self.finish_poll(
             outcome,
             &mut left,
             &mut |state: &mut GroupState<T>, _: Option<&mut Spare>, wakes: &mut WakeList| {
@@ -295,7 +289,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
                 Poll::Ready(())
             },
         );
-        drop(asked);
+        drop(queued);
         // A task admitted before the caller was queued woke no one. Later ones wake the caller.
         if answer.is_pending() && left > 0 && self.scheduler.with(|scheduler| !scheduler.new_tasks.is_empty()) {
             cx.waker().wake_by_ref();
@@ -319,6 +313,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
                     scheduler.spare_waker = waker;
                     scheduler.group.complete_fast()
                 });
+                // Not the fast path: queue the result. The caller reads it from the queue.
                 if !is_done && let Some(result) = result.take() {
                     executor::discard(self.with(|scheduler, wakes| self.complete(scheduler, result, None, wakes)));
                 }

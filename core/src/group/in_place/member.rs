@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `CLOSE` | `stop_by`, on close | never |
 //! | `CANCEL` | `on_cancel` | never |
-//! | `BUSY` | the handle, before it admits the first task | the handle, when the last task has ended |
+//! | `BUSY` | the handle, before the first task | the handle, after the last task |
 //!
 //! Invariants:
 //! 1. A request is flagged first, then the pollers are woken. The handle applies it when it is used

@@ -40,7 +40,7 @@ pub(crate) mod scheduler;
 pub(crate) mod sweep;
 
 use crate::base::lock::Lock;
-use crate::base::{catch, wakers};
+use crate::base::wakers;
 use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::Executor;
@@ -169,9 +169,7 @@ impl<T: Send + 'static> RunnerExecutor<T> {
 
     /// Drops the unread results, when the group is dropped.
     pub(in crate::group) fn drop_results(&self) {
-        let (unread, payloads) = self.scheduler.with(|scheduler| scheduler.group.take_unread_and_payloads());
-        unread.into_iter().for_each(|result| drop(catch::catch(|| drop(result))));
-        payloads.into_iter().for_each(|(_, payload)| payload.discard());
+        executor::discard_leftovers(self.scheduler.with(|scheduler| scheduler.group.take_leftovers()));
     }
 }
 

@@ -71,8 +71,15 @@ pub(super) type TaskResult<T> = Result<T, TaskError>;
 pub(super) type Discarded<T> = Option<Box<TaskResult<T>>>;
 
 /// A result with its completion number. A returned result finds its position in the queue by it.
-type NumberedResult<T> = (u64, TaskResult<T>);
+pub(super) type NumberedResult<T> = (u64, TaskResult<T>);
 
+/// The user values that remain when a group is dropped.
+pub(super) struct Leftovers<T> {
+    pub(super) unread: VecDeque<NumberedResult<T>>,
+    pub(super) payloads: Vec<(TaskError, Payload)>,
+}
+
+/// The coordination state of one group, see the module documentation.
 pub(super) struct GroupState<T> {
     pub(super) settings: Settings,
     closed: bool,

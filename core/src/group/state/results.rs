@@ -4,11 +4,10 @@ use crate::base::catch::Payload;
 use crate::base::wakers::Spare;
 use crate::group::error::{Errors, TaskError};
 use crate::group::overflow::Overflow;
-use crate::group::state::{Discarded, GroupState, NumberedResult, RETAINED_CAPACITY_MAX, TaskResult};
+use crate::group::state::{Discarded, GroupState, Leftovers, NumberedResult, RETAINED_CAPACITY_MAX, TaskResult};
 use crate::group::wait_queue::{Ticket, WakeList};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::task::Poll;
 
 impl<T> GroupState<T> {
@@ -147,7 +146,7 @@ impl<T> GroupState<T> {
     }
 
     /// Takes all remaining user values. The caller drops them outside the lock.
-    pub(in crate::group) fn take_unread_and_payloads(&mut self) -> (VecDeque<NumberedResult<T>>, Vec<(TaskError, Payload)>) {
-        (core::mem::take(&mut self.unread), core::mem::take(&mut self.payloads))
+    pub(in crate::group) fn take_leftovers(&mut self) -> Leftovers<T> {
+        Leftovers { unread: core::mem::take(&mut self.unread), payloads: core::mem::take(&mut self.payloads) }
     }
 }
