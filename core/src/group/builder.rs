@@ -8,7 +8,7 @@ use crate::group::in_place::InPlace;
 use crate::group::in_place::member::InPlaceMember;
 use crate::group::overflow::Overflow;
 use crate::group::runners::RunnerExecutor;
-use crate::group::state::Settings;
+use crate::group::state::GroupSettings;
 use crate::ids::name::Name;
 use crate::scope::Scope;
 use crate::tree::adopt;
@@ -60,13 +60,15 @@ pub enum PanicPolicy {
 #[must_use = "a group is created by `build` or `in_place`"]
 pub struct GroupBuilder<T> {
     parent: GroupParent,
-    settings: Settings,
+    settings: GroupSettings,
     of: PhantomData<fn() -> T>,
 }
 
 /// The parent of the group in the tree.
 enum GroupParent {
+    /// A member, and the name of the group below it.
     Member(Arc<dyn Member>, String),
+    /// None: the group is the root of its own tree and is cancelled with this token.
     Token(CancelToken),
 }
 
@@ -81,7 +83,7 @@ impl<T> GroupBuilder<T> {
     }
 
     fn at(parent: GroupParent) -> Self {
-        let settings = Settings {
+        let settings = GroupSettings {
             limit: usize::MAX,
             buffer: usize::MAX,
             overflow: Overflow::Wait,
@@ -248,7 +250,7 @@ impl GroupParent {
                 let id = tree.next_id();
                 let member = member(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)));
                 match token.attach(&dynamic(&member)) {
-                    Ok(parent) => member.node().hang_below(token.clone(), parent),
+                    Ok(registration) => member.node().hang_below(token.clone(), registration),
                     Err(cause) => node::cancel(&dynamic(&member), &cause),
                 }
                 Ok(member)

@@ -10,7 +10,7 @@ use crate::base::wakers::{Key, Spare};
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
 use crate::group::error::TaskError;
-use crate::group::state::{Admission, Discarded, Entry, GroupState, Leftovers, Settings, TaskResult};
+use crate::group::state::{Admission, Discarded, Entry, GroupSettings, GroupState, Leftovers, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::wait_queue::WakeList;
 use crate::ids::name::Name;
@@ -37,7 +37,7 @@ pub(super) trait Executor {
 
     fn member(&self) -> Arc<dyn Member>;
 
-    fn settings(&self) -> Settings;
+    fn settings(&self) -> GroupSettings;
 
     /// Identifies the executor. A task compares it to find out whether it belongs to this group.
     fn address(&self) -> usize;

@@ -27,8 +27,9 @@
 //! `in_place`.
 //!
 //! No manager task and no command queue exist. Each call takes the lock of its group for a few
-//! dozen instructions. No user code runs, and no waker is woken, cloned or dropped, under that
-//! lock.
+//! dozen instructions. No user code runs under that lock: tasks and results are polled and dropped,
+//! and callers' wakers are cloned, woken and dropped, outside it. Only a runner's own waker is
+//! cloned under it, when the runner parks.
 
 pub(crate) mod builder;
 pub(crate) mod calls;

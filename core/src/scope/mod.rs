@@ -87,7 +87,7 @@ impl Scope {
         let member = Arc::new(ScopeMember { node, role: ScopeRole::Scope });
         let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
         match token.attach(&dynamic) {
-            Ok(place) => member.node.hang_below(token.clone(), place),
+            Ok(registration) => member.node.hang_below(token.clone(), registration),
             Err(cause) => node::cancel(&dynamic, &cause),
         }
         Self { member, cancel_grace: None }

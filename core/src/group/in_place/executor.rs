@@ -15,7 +15,7 @@ use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX, PollState};
 use crate::group::in_place::InPlace;
 use crate::group::in_place::member::{CANCEL, InPlaceMember};
 use crate::group::in_place::scheduler::{InPlaceScheduler, InPlaceTask, NextAction, PollOutcome};
-use crate::group::state::{Admission, Discarded, Entry, GroupState, Settings, TaskResult};
+use crate::group::state::{Admission, Discarded, Entry, GroupSettings, GroupState, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::{TaskWaker, WakeTask};
 use crate::group::wait_queue::WakeList;
@@ -191,7 +191,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
         Arc::clone(&self.member) as Arc<dyn Member>
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> GroupSettings {
         self.settings
     }
 

@@ -36,6 +36,7 @@ pub(in crate::group) const CANCEL: u32 = 2;
 /// At least one task is in flight.
 const BUSY: u32 = 4;
 
+/// The member and waker target of a group in place.
 pub(in crate::group) struct InPlaceMember {
     node: Node,
     /// The flags `CLOSE`, `CANCEL` and `BUSY`.

@@ -14,7 +14,7 @@ use crate::group::handle::reject_closed;
 use crate::group::in_place::member::InPlaceMember;
 use crate::group::in_place::scheduler::InPlaceScheduler;
 use crate::group::new_task::NewTask;
-use crate::group::state::Settings;
+use crate::group::state::GroupSettings;
 use crate::group::task::{GroupTask, TaskOutput};
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
@@ -59,7 +59,7 @@ use futures_core::Stream;
 /// ```
 pub struct InPlace<'env, T> {
     member: Arc<InPlaceMember>,
-    settings: Settings,
+    settings: GroupSettings,
     scheduler: Lock<InPlaceScheduler<'env, T>>,
 }
 
@@ -72,7 +72,7 @@ where
 }
 
 impl<'env, T> InPlace<'env, T> {
-    pub(in crate::group) fn new(member: Arc<InPlaceMember>, settings: Settings) -> Self {
+    pub(in crate::group) fn new(member: Arc<InPlaceMember>, settings: GroupSettings) -> Self {
         Self { member, settings, scheduler: Lock::new(InPlaceScheduler::new(settings)) }
     }
 

@@ -1,12 +1,13 @@
 //! `InPlaceScheduler`: the tasks and the group state of a group in place, behind its lock.
 
 use crate::group::in_place::member::InPlaceMember;
-use crate::group::state::{GroupState, Settings, TaskResult};
+use crate::group::state::{GroupSettings, GroupState, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::TaskWaker;
 use alloc::collections::VecDeque;
 use slab::Slab;
 
+/// The state of a group in place.
 pub(super) struct InPlaceScheduler<'env, T> {
     pub(super) group: GroupState<T>,
     pub(super) new_tasks: VecDeque<(BoxedTask<'env, T>, u64)>,
@@ -42,7 +43,7 @@ pub(super) enum NextAction<'env, T, R> {
 }
 
 impl<'env, T> InPlaceScheduler<'env, T> {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: GroupSettings) -> Self {
         let group = GroupState::new(settings);
         Self { group, new_tasks: VecDeque::new(), started: Slab::new(), spare_waker: None, new_first: true }
     }

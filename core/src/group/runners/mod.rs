@@ -47,7 +47,7 @@ use crate::group::executor::Executor;
 use crate::group::runners::runner::Runner;
 use crate::group::runners::runner_count::RunnersToStart;
 use crate::group::runners::scheduler::{NextAction, PollOutcome, Ready, Scheduler};
-use crate::group::state::{Admission, Entry, GroupState, Settings};
+use crate::group::state::{Admission, Entry, GroupSettings, GroupState};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::WakeTask;
 use crate::group::wait_queue::WakeList;
@@ -62,14 +62,14 @@ use core::task::Waker;
 /// A group on the runtime: its node, its options and its scheduler.
 pub(in crate::group) struct RunnerExecutor<T> {
     node: Node,
-    settings: Settings,
+    settings: GroupSettings,
     /// The wait-for edges of its tasks.
     edges: KeptEdges,
     scheduler: Lock<Scheduler<T>>,
 }
 
 impl<T: Send + 'static> RunnerExecutor<T> {
-    pub(in crate::group) fn new(node: Node, settings: Settings) -> Self {
+    pub(in crate::group) fn new(node: Node, settings: GroupSettings) -> Self {
         Self { node, settings, edges: KeptEdges::new(), scheduler: Lock::new(Scheduler::new(settings)) }
     }
 
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Executor for Arc<RunnerExecutor<T>> {
         self.as_member()
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> GroupSettings {
         self.settings
     }
 

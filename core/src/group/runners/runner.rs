@@ -1,6 +1,6 @@
 //! `Runner`: a task of the runtime that polls the tasks of a group, one after the other.
 //!
-//! Any runner polls any task: a woken task goes back to the queue of the group. A group therefore
+//! Any runner polls any task: a woken task goes back to the queue of the executor. A group therefore
 //! needs one runtime task per worker thread, not one per task.
 
 use crate::events::cause::Cause;
@@ -21,7 +21,9 @@ use core::time::Duration;
 /// reading the clock costs time.
 const TIME_IN_A_ROW_MAX: Duration = Duration::from_micros(200);
 
+/// Polls the tasks of one group until it exits.
 pub(super) struct Runner<T: Send + 'static> {
+    /// `None` after its exit.
     executor: Option<Arc<RunnerExecutor<T>>>,
     current: Option<Arc<dyn Member>>,
     spare_waker: Option<TaskWaker<RunnerExecutor<T>>>,
@@ -85,19 +87,19 @@ impl<T: Send + 'static> Future for Runner<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { executor, current, spare_waker, is_reserve } = &mut *self;
-        let Some(group) = &*executor else { return Poll::Ready(()) };
+        let Self { executor: owned, current, spare_waker, is_reserve } = &mut *self;
+        let Some(executor) = &*owned else { return Poll::Ready(()) };
         let inside = current::enter(current, cx.waker());
-        let runtime = group.node().runtime();
+        let runtime = executor.node().runtime();
         let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
-        let mut next = group.begin(core::mem::take(is_reserve), cx.waker());
+        let mut next = executor.begin(core::mem::take(is_reserve), cx.waker());
         let polled = loop {
             let outcome = match next {
-                NextAction::Poll(task) => run(group, spare_waker, task),
-                NextAction::PollInGrace(cancelled) => poll_in_grace(group, *cancelled),
+                NextAction::Poll(task) => run(executor, spare_waker, task),
+                NextAction::PollInGrace(cancelled) => poll_in_grace(executor, *cancelled),
                 NextAction::Drop(cancelled) => {
                     let (RunnerTask { future, number, waker, .. }, cause) = *cancelled;
-                    PollOutcome::Ended(executor::drop_cancelled(group, future, number, cause), waker)
+                    PollOutcome::Ended(executor::drop_cancelled(executor, future, number, cause), waker)
                 }
                 NextAction::Yield => {
                     cx.waker().wake_by_ref();
@@ -111,11 +113,11 @@ impl<T: Send + 'static> Future for Runner<T> {
             if polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX {
                 left = 0;
             }
-            next = group.finish_poll(outcome, &mut left, cx.waker());
+            next = executor.finish_poll(outcome, &mut left, cx.waker());
         };
         drop(inside);
         if polled.is_ready() {
-            *executor = None;
+            *owned = None;
         }
         polled
     }

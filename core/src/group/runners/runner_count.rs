@@ -9,6 +9,7 @@
 
 use core::task::Waker;
 
+/// The scheduled and idle runners of a group.
 #[derive(Default)]
 pub(super) struct RunnerCount {
     /// Scheduled runners that any worker can take. Reserves are not counted.
@@ -36,6 +37,7 @@ impl RunnerCount {
         backlog > 0 && self.stealable == 0 && (busy || self.unstealable == 0 || backlog > 1)
     }
 
+    /// Counts and returns the runners to start for `backlog` ready tasks.
     pub(super) fn request(&mut self, backlog: usize, busy: bool) -> RunnersToStart {
         if !self.needs_runner(backlog, busy) {
             return RunnersToStart::default();

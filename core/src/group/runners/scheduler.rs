@@ -6,7 +6,7 @@
 use crate::events::cause::Cause;
 use crate::group::runners::RunnerExecutor;
 use crate::group::runners::runner_count::RunnerCount;
-use crate::group::state::{Discarded, GroupState, RETAINED_CAPACITY_MAX, Settings, TaskResult};
+use crate::group::state::{Discarded, GroupSettings, GroupState, RETAINED_CAPACITY_MAX, TaskResult};
 use crate::group::task::BoxedTask;
 use crate::group::task_waker::TaskWaker;
 use crate::group::wait_queue::WakeList;
@@ -15,6 +15,7 @@ use alloc::collections::VecDeque;
 use core::task::Waker;
 use slab::Slab;
 
+/// The state of a [`RunnerExecutor`].
 pub(super) struct Scheduler<T> {
     pub(super) group: GroupState<T>,
     pub(super) ready: VecDeque<Ready<T>>,
@@ -74,7 +75,7 @@ pub(super) enum NextAction<T> {
 }
 
 impl<T> Scheduler<T> {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: GroupSettings) -> Self {
         Self {
             group: GroupState::new(settings),
             ready: VecDeque::new(),
@@ -176,6 +177,7 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// Completes a task, and frees its index and its waker.
     #[inline]
     pub(super) fn complete(
         &mut self,

@@ -52,7 +52,7 @@ pub(super) const RETAINED_CAPACITY_MAX: usize = 1_024;
 
 /// The options of a group, fixed when it is built.
 #[derive(Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct GroupSettings {
     pub(super) limit: usize,
     pub(super) buffer: usize,
     pub(super) overflow: Overflow,
@@ -81,7 +81,7 @@ pub(super) struct Leftovers<T> {
 
 /// The coordination state of one group, see the module documentation.
 pub(super) struct GroupState<T> {
-    pub(super) settings: Settings,
+    pub(super) settings: GroupSettings,
     closed: bool,
     cause: Option<Cause>,
     in_flight: usize,
@@ -104,7 +104,7 @@ pub(super) struct GroupState<T> {
 }
 
 impl<T> GroupState<T> {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: GroupSettings) -> Self {
         Self {
             settings,
             closed: false,
