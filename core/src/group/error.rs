@@ -67,7 +67,7 @@ impl fmt::Display for TaskError {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => write!(f, "{failure}"),
             Self::Cancelled(cause) => write!(f, "the task was cancelled: {cause}"),
-            Self::TidiedUp(cause) => write!(f, "the task was cancelled and ended within its cancel grace: {cause}"),
+            Self::TidiedUp(cause) => write!(f, "the task was cancelled and tidied up within its cancel grace: {cause}"),
         }
     }
 }
@@ -137,7 +137,9 @@ fn write_closed(f: &mut fmt::Formatter<'_>, group: &ActorPath, cause: Option<&Ca
 
 /// The error text for tasks of a group that all wait for a slot of it.
 pub(super) fn own_tasks(group: &ActorPath) -> String {
-    format!("deadlock: all tasks of group {group} wait for a slot of it; use `try_go` inside its tasks, or raise its limit")
+    format!(
+        "deadlock: all tasks of group {group} wait for a slot of it, and none will be free; use `try_go` inside its tasks, or raise its limit"
+    )
 }
 
 /// A group rejected a task. [`into_task`](Self::into_task) returns the task.
@@ -229,10 +231,10 @@ pub enum GroupError {
 impl fmt::Display for GroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLimit => f.write_str("invalid limit 0: the group could never start a task; use at least 1, or no limit"),
-            Self::NoBuffer => f.write_str("invalid buffer 0: the group could never start a task; use at least 1, or no buffer"),
+            Self::NoLimit => f.write_str("a group with a limit of 0 can never start a task; use at least 1, or no limit"),
+            Self::NoBuffer => f.write_str("a group with a buffer of 0 can never start a task; use at least 1, or no buffer"),
             Self::GraceInPlace => f.write_str(
-                "a group in place cannot have a cancel grace: it may never be polled after a cancel; use `build` instead",
+                "a group in place cannot have a cancel grace: it may never be polled after a cancel; make it with `build`",
             ),
             Self::Refused(why) => write!(f, "cannot build the group: {why}"),
         }
