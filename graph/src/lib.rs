@@ -13,7 +13,7 @@
 //!     .set_entry("halve")
 //!     .compile()?;
 //!
-//! assert_eq!(pleach::block_on(async { graph.run(40).await })?, 1);
+//! assert_eq!(pleach::runtime::block_on(async { graph.run(40).await })?, 1);
 //! # Ok(())
 //! # }
 //! ```

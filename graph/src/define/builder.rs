@@ -35,7 +35,7 @@ use std::future::Future;
 ///     .add_conditional_edge("judge", ["write", END], |essay: &Essay| if essay.score >= 80 { END } else { "write" })
 ///     .set_entry("write")
 ///     .compile()?;
-/// # Ok::<(), pleach::CompileError>(())
+/// # Ok::<(), pleach::graph::CompileError>(())
 /// ```
 #[must_use = "a graph is made by `compile`"]
 pub struct Graph<S> {

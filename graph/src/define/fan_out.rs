@@ -9,7 +9,7 @@ use std::time::Duration;
 /// do:
 ///
 /// ```
-/// # use pleach::FanOut;
+/// # use pleach::graph::FanOut;
 /// let sum = FanOut::merge(|_before: u32, branches: Vec<u32>| branches.into_iter().sum()).limit(4);
 /// let plain: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches.len() as u32).into();
 /// ```

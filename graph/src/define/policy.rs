@@ -28,7 +28,7 @@ pub struct FailedAttempt<'a> {
     pub node: &'a str,
     /// Which attempt, from 1 on.
     pub attempt: u32,
-    /// Why: an error of the node, [`Elapsed`](pleach::Elapsed) at its timeout, or a panic.
+    /// Why: an error of the node, [`Elapsed`](pleach::scope::Elapsed) at its timeout, or a panic.
     pub reason: &'a Reason,
 }
 
@@ -38,7 +38,7 @@ impl<S> Policy<S> {
         Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, keep: None }
     }
 
-    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach::Elapsed), which may be retried. With a timeout of zero
+    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach::scope::Elapsed), which may be retried. With a timeout of zero
     /// every attempt fails so, and the node is not called.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -59,7 +59,8 @@ impl<S> Policy<S> {
     /// - A node that is a subgraph has the longest grace of the nodes inside, unless it is given one of its own.
     ///
     /// ```
-    /// use pleach::{END, Graph, NodeContext, Policy};
+    /// use pleach::{END, Graph};
+    /// use pleach::graph::{NodeContext, Policy};
     /// use std::time::Duration;
     ///
     /// let graph = Graph::new("worker")
@@ -72,7 +73,7 @@ impl<S> Policy<S> {
     ///     .add_edge("work", END)
     ///     .set_entry("work")
     ///     .compile()?;
-    /// # Ok::<(), pleach::CompileError>(())
+    /// # Ok::<(), pleach::graph::CompileError>(())
     /// ```
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Its history stays as it was written.
 ///
 /// ```
-/// # use pleach::Migrations;
+/// # use pleach::durable::Migrations;
 /// # use serde_json::json;
 /// let migrations = Migrations::new()
 ///     // The state of schema 1 had one name; that of schema 2 has a list of them.

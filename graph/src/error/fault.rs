@@ -125,7 +125,7 @@ pub struct NodeError {
     pub node: String,
     /// Its last attempt, from 1 on.
     pub attempt: u32,
-    /// What it returned, or [`Elapsed`](pleach::Elapsed). It is the `source()` of this error.
+    /// What it returned, or [`Elapsed`](pleach::scope::Elapsed). It is the `source()` of this error.
     pub reason: Arc<Reason>,
 }
 

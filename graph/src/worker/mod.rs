@@ -2,7 +2,8 @@
 //!
 //! ```
 //! use pleach::store::MemoryStore;
-//! use pleach::{END, Graph, Worker};
+//! use pleach::{END, Graph};
+//! use pleach::worker::Worker;
 //! use std::time::Duration;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

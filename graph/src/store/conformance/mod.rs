@@ -6,7 +6,7 @@
 //! use pleach::store::{MemoryStore, Store, conformance};
 //! use std::sync::Arc;
 //!
-//! pleach::block_on(conformance::check_all(async || Arc::new(MemoryStore::new()) as Arc<dyn Store>));
+//! pleach::runtime::block_on(conformance::check_all(async || Arc::new(MemoryStore::new()) as Arc<dyn Store>));
 //! ```
 //!
 //! Cases wait for leases and timers of a few milliseconds, by asking again. They cannot damage what is stored, cut its power or fill its disk: a
