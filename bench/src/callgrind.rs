@@ -1,7 +1,8 @@
-//! Instructions per operation: this program under callgrind, once with few operations and once with many.
+//! Counts instructions per operation with callgrind.
 //!
-//! The parent starts itself under valgrind with the hidden sub-command `callgrind PEER OP N`; the child runs N operations
-//! on a current-thread runtime. The difference of the two totals is the cost of the operations, and starting cancels.
+//! The program starts itself under valgrind with the hidden sub-command `callgrind PEER OP N`. The
+//! child runs N operations on a current-thread runtime: once few, once many. The difference of the
+//! two totals is the cost of the operations; the cost of the start cancels out.
 
 use std::env;
 use std::io;
@@ -15,9 +16,9 @@ use crate::peers::{PEERS, Peer};
 /// A counted operation.
 pub struct Operation {
     pub workload: &'static str,
-    /// The OP of the sub-command.
+    /// The `OP` of the sub-command.
     name: &'static str,
-    /// `None` when the peer has no means for it.
+    /// Returns `None` if the peer cannot run it.
     run: fn(&Peer, u64) -> Option<()>,
 }
 
@@ -87,10 +88,10 @@ pub const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Messages told between two waits for the receiver.
+/// Messages sent between two waits for the receiver.
 const BATCH: u64 = 100;
 
-/// Tasks of a group. Both numbers of operations below are multiples of it.
+/// Tasks of a group. [`FEW`] and [`MANY`] are multiples of it.
 const GROUP: u64 = 125;
 
 const FEW: u64 = 2_000;
@@ -100,14 +101,14 @@ pub fn is_installed() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The parent's side: instructions per operation.
+/// In the parent: measures the instructions per operation.
 pub fn instructions_per_op(peer: &Peer, operation: &Operation) -> Result<f64, String> {
     let few = collected(peer, operation, FEW)?;
     let many = collected(peer, operation, MANY)?;
     Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
 }
 
-/// The child's side: the arguments after `callgrind`.
+/// In the child: runs the operations that the arguments after `callgrind` name.
 pub fn run_child(arguments: &[String]) -> Result<(), String> {
     let [peer, operation, ops] = arguments else {
         return Err("callgrind takes PEER OP N".into());
@@ -115,14 +116,14 @@ pub fn run_child(arguments: &[String]) -> Result<(), String> {
     let peer = PEERS.iter().find(|known| known.name == peer);
     let operation = OPERATIONS.iter().find(|known| known.name == operation);
     let (Some(peer), Some(operation), Ok(ops)) = (peer, operation, ops.parse()) else {
-        return Err(format!("callgrind does not know {}", arguments.join(" ")));
+        return Err(format!("unknown peer, operation or count: {}", arguments.join(" ")));
     };
-    (operation.run)(peer, ops).ok_or_else(|| format!("{} has no {}", peer.name, operation.name))
+    (operation.run)(peer, ops).ok_or_else(|| format!("peer {} cannot run {}", peer.name, operation.name))
 }
 
-/// The instructions of a whole child.
+/// Counts the instructions of a whole child.
 fn collected(peer: &Peer, operation: &Operation, ops: u64) -> Result<u64, String> {
-    let failed = |error: io::Error| format!("valgrind cannot be run: {error}");
+    let failed = |error: io::Error| format!("cannot run valgrind: {error}");
     let profile = env::temp_dir().join(format!("pleach-bench-{}.callgrind", std::process::id()));
     let output = Command::new("valgrind")
         .arg("--tool=callgrind")
@@ -131,7 +132,7 @@ fn collected(peer: &Peer, operation: &Operation, ops: u64) -> Result<u64, String
         .args(["callgrind", peer.name, operation.name, &ops.to_string()])
         .output()
         .map_err(failed)?;
-    // Only the total on standard error is wanted, so it does not matter when there is no profile to remove.
+    // Only the total on standard error is used, so a missing profile does not matter.
     let _ = std::fs::remove_file(profile);
     let log = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

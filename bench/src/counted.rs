@@ -1,7 +1,8 @@
-//! The workloads that are counted, not timed: allocations, live heap, and the slowest push.
+//! The workloads that are counted: allocations, live heap, and the slowest push.
 //!
-//! Allocations and heap are deterministic up to a rounding, so one run is enough. The slowest push is neither: it is
-//! repeated against preemption, and still depends on the state of the heap, see [`worst_push`].
+//! Allocations and heap are deterministic except for rounding, so one run is enough. The slowest
+//! push is repeated because of preemption, and it also depends on the state of the heap; see
+//! [`worst_push`].
 
 use crate::counting;
 use crate::ground::Place;
@@ -12,9 +13,9 @@ use crate::report::Figure;
 /// A counted workload.
 pub struct Counted {
     pub name: &'static str,
-    /// Whether the value is compared to the floor's.
+    /// Whether the value is compared with the floor's.
     pub has_floor: bool,
-    /// `None` when the peer has no means for it, or too much heap for a million actors.
+    /// Returns `None` if the peer cannot run it, or needs too much heap for a million actors.
     run: fn(&Peer) -> Option<f64>,
 }
 
@@ -63,18 +64,19 @@ pub const WORKLOADS: &[Counted] = &[
     },
 ];
 
-/// Messages waiting when allocations per tell are counted: more than any peer keeps room for once they are handled.
+/// Queued messages while allocations per tell are counted. No peer keeps a buffer of this size
+/// after the messages are handled.
 const BACKLOG: u64 = 1_000;
 
-/// Bytes per actor above which a million of them are not tried.
+/// A peer with more bytes per actor than this does not run the workload of a million actors.
 const MILLION_HEAP_MAX: f64 = 2_048.0;
 
-/// Runs of the backlog, of which the quietest counts for each bucket.
+/// Runs of the backlog. The fastest run counts for each bucket.
 const PUSH_RUNS: usize = 3;
 
 const PUSH_BACKLOG: u64 = 4_000_000;
 
-/// The figures of all peers. The first of `peers` is the floor.
+/// Measures all peers. The first of `peers` is the floor.
 pub fn figures(workload: &Counted, peers: &[&Peer]) -> Vec<Figure> {
     let mut floor = None;
     let mut figures = Vec::new();
@@ -94,7 +96,7 @@ pub fn figures(workload: &Counted, peers: &[&Peer]) -> Vec<Figure> {
     figures
 }
 
-/// The difference of a long and a short run, so that what starting costs cancels.
+/// Takes the difference of a long and a short run, so that the cost of the start cancels out.
 fn allocations_per_op(run: impl Fn(u64)) -> f64 {
     const SHORT: u64 = 2_000;
     const LONG: u64 = 12_000;
@@ -114,10 +116,12 @@ fn heap_per_level(peer: &Peer, levels: u64) -> Option<f64> {
     Some(peer.nested_heap?(levels) as f64 / levels as f64)
 }
 
-/// The slowest push of a bucket is taken from the run in which it was fastest, since a preempted thread seldom stops in the
-/// same bucket each time; the worst of the buckets is reported. A mailbox that grows one buffer is cheap while the allocator
-/// can extend it in place and dear when it must copy, so its figure is a lower bound that rises with what the process did
-/// before.
+/// Measures the slowest push. For each bucket the fastest run counts, because preemption rarely
+/// hits the same bucket each time. The slowest bucket is reported.
+///
+/// A mailbox that grows one buffer is cheap while the allocator can extend it in place, and
+/// expensive when it must copy. So its figure is a lower bound that rises with the earlier work of
+/// the process.
 fn worst_push(peer: &Peer) -> Option<f64> {
     let run = peer.worst_push?;
     let mut quietest = run(PUSH_BACKLOG);

@@ -1,8 +1,8 @@
-//! The global allocator: the system's, with a count of allocations and live bytes while a count is running.
+//! The global allocator: the system's, with a count of allocations and live bytes.
 //!
-//! Owns the three counters below and nothing else. Outside a count an allocation pays one relaxed load, so the timed
-//! workloads and the worst push see the system's allocator, its in-place growth included. Counts do not nest and are
-//! process-wide: one measurement at a time.
+//! It owns the three counters below. Outside of a count, an allocation costs one relaxed load, so
+//! the timed workloads and the worst push use the system's allocator with its growth in place.
+//! Counts are process-wide and do not nest: only one measurement runs at a time.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,10 +17,10 @@ static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
 struct Counting;
 
-/// What was allocated since [`start`].
+/// The allocations since [`start`].
 pub struct Count {
     pub allocations: u64,
-    /// Negative when more of what was older has been freed than was allocated since.
+    /// Negative if more old memory was freed than new memory allocated.
     pub live_bytes: i64,
 }
 
@@ -42,8 +42,8 @@ fn note(allocations: u64, bytes: i64) {
     }
 }
 
-// SAFETY: every method hands its arguments unchanged to `System` and returns what `System` returned; `note` touches
-// only atomics, so it neither allocates nor unwinds.
+// SAFETY: every method passes its arguments unchanged to `System` and returns the result of
+// `System`. `note` uses only atomics, so it neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, layout.size() as i64);

@@ -1,7 +1,8 @@
-//! The workloads of stored runs: steps that are durable before the next, by one run and by many at once, and how long a resume takes after a short
-//! and after a long history.
+//! The workloads of stored runs: durable steps, by one run or by many at once, and resumes after a
+//! short and a long history.
 //!
-//! The floor of the steps is the bare insert of `stores`; that of a resume is a resume after ten steps.
+//! The floor of the steps is the bare insert of `stores`. The floor of a resume is a resume after
+//! ten steps.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ground::{Place, timed};
 use crate::stores::{Folder, STATE_BYTES};
 
-/// About 1 KB as JSON.
+/// A state of about 1 KB as JSON.
 #[derive(Clone, Serialize, Deserialize)]
 struct State {
     turns: u64,
@@ -25,7 +26,7 @@ impl State {
     }
 }
 
-/// Turns until it was told enough, or until it fails for good at the last.
+/// A graph with one node that visits itself until the state has counted `turns`.
 fn graph(turns: u64) -> CompiledGraph<State> {
     let turn = |mut state: State| async move {
         state.turns += 1;
@@ -39,7 +40,7 @@ fn graph(turns: u64) -> CompiledGraph<State> {
         .expect("a graph")
 }
 
-/// So many steps in all, by so many runs at once.
+/// Runs `ops` durable steps in total, by `runs` runs at once.
 pub fn steps(runs: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let path = folder.path("store.db");
@@ -52,14 +53,14 @@ pub fn steps(runs: u64, ops: u64) -> Duration {
                 tokio::spawn(run.into_future())
             };
             for driver in (0..runs).map(drive).collect::<Vec<_>>() {
-                driver.await.expect("a task").expect("a run comes to its end");
+                driver.await.expect("a task").expect("the run finishes");
             }
         })
         .await
     })
 }
 
-/// A run with a map of so many branches, each one durable step; as often as it takes for so many steps in all.
+/// Runs a map of `branches` branches, each one durable step, until `ops` steps are done.
 pub fn maps(branches: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let path = folder.path("store.db");
@@ -77,14 +78,14 @@ pub fn maps(branches: u64, ops: u64) -> Duration {
         timed(async move {
             for run in 0..ops / branches {
                 let run = graph.run(State::new()).id(format!("run {run}")).checkpoint(&store);
-                run.await.map(drop).expect("a run comes to its end");
+                run.await.map(drop).expect("the run finishes");
             }
         })
         .await
     })
 }
 
-/// So many resumes of a run that stopped after so many steps; each goes on for one step.
+/// Resumes a run `ops` times that stopped after `history` steps. Each resume runs one more step.
 pub fn resumes(history: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let path = folder.path("store.db");

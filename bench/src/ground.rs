@@ -1,6 +1,5 @@
-//! The ground every peer runs on: the runtimes, the senders, the message and the tally that says when all is handled.
-//!
-//! What is here is the same for all peers, so that a difference between two of them is theirs.
+//! What all peers share: the runtimes, the senders, the message, and the tally that says when all
+//! messages are handled. So a difference between two peers comes from the peers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +15,7 @@ use crate::counting;
 /// The message of all `tell` workloads.
 pub type Item = [u64; 2];
 
-/// A message, different for each `n`.
+/// Makes the message number `n`.
 pub fn item(n: u64) -> Item {
     [n, n]
 }
@@ -24,7 +23,7 @@ pub fn item(n: u64) -> Item {
 /// The capacity of a bounded mailbox.
 pub const CAPACITY: usize = 1024;
 
-/// One message in so many fails, where supervision is measured under load.
+/// Every message with this distance fails in the supervised workload.
 pub const FAILS_EVERY: u64 = 100;
 
 /// The number of actors in a ring.
@@ -43,7 +42,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Runs the work as a task. A future that `block_on` polls itself is woken by another path than a task is.
+    /// Runs the work as a task. A future that `block_on` polls directly would be woken in another
+    /// way than a task.
     pub fn run<F>(self, work: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
@@ -52,13 +52,13 @@ impl Place {
             Place::Workers => Builder::new_multi_thread(),
             Place::Current => Builder::new_current_thread(),
         };
-        // A current-thread runtime has no use for the number of workers.
+        // A current-thread runtime ignores the number of workers.
         let runtime = builder.worker_threads(2).enable_time().build();
         runtime.expect("the runtime starts").block_on(async { tokio::spawn(work).await.expect("the workload does not panic") })
     }
 }
 
-/// Who sends: this many tasks of the runtime, or this many plain threads outside of it.
+/// The senders: tasks of the runtime, or plain threads outside of it.
 #[derive(Clone, Copy)]
 pub enum Senders {
     Tasks(u64),
@@ -66,7 +66,7 @@ pub enum Senders {
 }
 
 impl Senders {
-    /// Starts the senders, each with a clone of the address and an equal share of the messages.
+    /// Starts the senders. Each gets a clone of the address and an equal part of the messages.
     pub fn start<T, F>(self, ops: u64, to: &T, in_task: impl Fn(T, u64) -> F, in_thread: fn(T, u64))
     where
         T: Clone + Send + 'static,
@@ -88,8 +88,8 @@ impl Senders {
     }
 }
 
-/// Counts what was handled and wakes the one who waits for the last of it. One pointer wide, so that the state of an
-/// idle actor stays small.
+/// Counts handled messages and wakes the task that waits for the last one. It is one pointer wide,
+/// so that the state of an idle actor stays small.
 #[derive(Clone)]
 pub struct Tally(Arc<TallyState>);
 
@@ -104,8 +104,8 @@ impl Tally {
         Tally(Arc::new(TallyState { handled: AtomicU64::new(0), goal, reached: Notify::new() }))
     }
 
-    /// Counts one. Only one task at a time counts on a tally, so a load and a store suffice; an atomic addition would
-    /// add a constant to every peer and flatten the ratios.
+    /// Counts one message. Only one task at a time uses a tally, so a load and a store are enough.
+    /// An atomic addition would add a constant to every peer and hide differences.
     pub fn hit(&self) {
         let handled = self.0.handled.load(Relaxed) + 1;
         self.0.handled.store(handled, Relaxed);
@@ -122,7 +122,7 @@ impl Tally {
         self.0.reached.notified().await;
     }
 
-    /// Gives way to the actors until this many were handled.
+    /// Yields to the actors until this many messages were handled.
     async fn wait_for(&self, handled: u64) {
         while self.0.handled.load(Relaxed) < handled {
             yield_now().await;
@@ -130,34 +130,35 @@ impl Tally {
     }
 }
 
-/// Whether the handler fails at this message of the supervised workload: the last of each [`FAILS_EVERY`].
+/// Whether the handler fails at this message of the supervised workload: the last of each
+/// [`FAILS_EVERY`] messages.
 pub fn is_bad(n: u64) -> bool {
     n % FAILS_EVERY == FAILS_EVERY - 1
 }
 
-/// The time the work takes.
+/// Measures the time of the work.
 pub async fn timed(work: impl Future<Output = ()>) -> Duration {
     let start = Instant::now();
     work.await;
     start.elapsed()
 }
 
-/// Tells `ops` messages, and after each `batch` of them waits until it is handled. Meant for [`Place::Current`], where
-/// the receiver runs only while the sender waits.
+/// Sends `ops` messages, and waits after each `batch` until it is handled. Use it on
+/// [`Place::Current`], where the receiver runs only while the sender waits.
 pub async fn tell_in_batches(ops: u64, batch: u64, tally: &Tally, mut tell: impl FnMut(Item)) {
-    let mut told = 0;
-    while told < ops {
-        let batch = batch.min(ops - told);
+    let mut sent = 0;
+    while sent < ops {
+        let batch = batch.min(ops - sent);
         for n in 0..batch {
             tell(item(n));
         }
-        told += batch;
-        tally.wait_for(told).await;
+        sent += batch;
+        tally.wait_for(sent).await;
     }
 }
 
-/// The live heap of `actors` idle actors, after each was sent a burst of `messages` and has handled it. Meant for
-/// [`Place::Current`].
+/// Measures the live heap of `actors` idle actors, after each has handled a burst of `messages`.
+/// Use it on [`Place::Current`].
 pub async fn heap_of_idle<T>(
     actors: u64,
     messages: u64,
@@ -170,7 +171,8 @@ pub async fn heap_of_idle<T>(
     for _ in 0..actors {
         addresses.push(spawn(tally.clone()).await);
     }
-    // The runtime polls in the order of spawning: once the last actor has handled a message, all have started.
+    // The runtime polls in the order of spawning. Once the last actor has handled a message, all
+    // actors have started.
     let last = spawn(tally.clone()).await;
     tell(&last, item(0));
     tally.wait_for(1).await;
@@ -183,8 +185,8 @@ pub async fn heap_of_idle<T>(
     counting::stop().live_bytes
 }
 
-/// The slowest push in ns of each bucket of [`BUCKET`] pushes, while the caller's thread, and so a receiver on it, is
-/// busy pushing.
+/// Returns the slowest push, in ns, of each bucket of [`BUCKET`] pushes. The caller's thread is
+/// busy with pushing, so a receiver on it does not run.
 pub fn slowest_by_bucket(backlog: u64, mut push: impl FnMut(Item)) -> Vec<u64> {
     let mut buckets = vec![0; backlog.div_ceil(BUCKET) as usize];
     for n in 0..backlog {

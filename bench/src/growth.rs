@@ -1,5 +1,8 @@
-//! What happens to many members of the tree at once: failures above the limit, restarts of a group, deep chains, a kill. Only pleach has
-//! these rows; a cost per member that stays the same at 1k, 10k and 100k is what they are to show.
+//! Events that hit many members of the tree at once: failures above the limit, restarts of a group,
+//! deep chains, a kill.
+//!
+//! Only pleach has these rows. They show whether the cost per member is the same at 1k, 10k and
+//! 100k.
 
 use std::time::Duration;
 
@@ -8,16 +11,16 @@ use pleach::{Actor, ActorRef, ActorSystem, BoxError, Context, FailureInfo, Props
 
 use crate::ground::{Place, Tally, timed};
 
-/// What happens to how many; an operation is one member.
+/// The kinds of growth workloads. One operation is one member.
 #[derive(Clone, Copy)]
 pub enum Growth {
-    /// All children of a supervisor fail at once, which is too often: it stops.
+    /// All children of a supervisor fail at once, which exceeds its limit, so it stops.
     Exceeded,
     /// One child fails, and all restart.
     OneForAll,
     /// Actors are started, each the child of the one before, and stopped.
     Chain,
-    /// Supervisors within each other restart as a whole.
+    /// Nested supervisors restart as a whole.
     Supervisors,
     /// Idle actors are killed.
     Kill,
@@ -25,7 +28,7 @@ pub enum Growth {
 
 pub fn run(growth: Growth, members: u64) -> Duration {
     Place::Current.run(async move {
-        let system = ActorSystem::new("growth").expect("there is a runtime");
+        let system = ActorSystem::new("growth").expect("the current thread has a runtime");
         match growth {
             Growth::Exceeded => exceeded(&system, members).await,
             Growth::OneForAll => one_for_all(&system, members).await,
@@ -36,34 +39,36 @@ pub fn run(growth: Growth, members: u64) -> Duration {
     })
 }
 
-/// Counts its starts, and fails at each message.
+/// An actor that counts its starts and fails at each message.
 fn fragile(starts: &Tally) -> Props<impl Actor<Msg = ()> + use<>> {
     let starts = starts.clone();
-    Props::from_fn(move || starts.hit(), |(), ()| Err::<(), BoxError>("failed as told".into()))
+    Props::from_fn(move || starts.hit(), |(), ()| Err::<(), BoxError>("failed on purpose".into()))
 }
 
-async fn started(crew: &Supervisor, members: u64) -> (Vec<ActorRef<()>>, Tally) {
+async fn started(supervisor: &Supervisor, members: u64) -> (Vec<ActorRef<()>>, Tally) {
     let starts = Tally::to(members);
-    let actors = (0..members).map(|_| crew.spawn_unnamed(fragile(&starts)).expect("the crew takes actors")).collect();
+    let actors =
+        (0..members).map(|_| supervisor.spawn_unnamed(fragile(&starts)).expect("the supervisor takes actors")).collect();
     starts.reached().await;
     (actors, starts)
 }
 
 async fn exceeded(system: &ActorSystem, members: u64) -> Duration {
     let above = system.supervisor("above", |_: &FailureInfo| SupervisorDirective::Stop).expect("the name is free");
-    let crew = above.supervisor("crew", OneForOne::new()).expect("the name is free");
-    let (actors, _) = started(&crew, members).await;
+    let supervisor = above.supervisor("children", OneForOne::new()).expect("the name is free");
+    let (actors, _) = started(&supervisor, members).await;
     timed(async move {
         actors.iter().for_each(|actor| actor.tell(()).expect("the actor lives"));
-        crew.any().exited().await;
+        supervisor.any().exited().await;
     })
     .await
 }
 
 async fn one_for_all(system: &ActorSystem, members: u64) -> Duration {
-    let crew = system.supervisor("crew", OneForAll::new()).expect("the name is free");
+    let supervisor = system.supervisor("children", OneForAll::new()).expect("the name is free");
     let starts = Tally::to(2 * members);
-    let actors: Vec<_> = (0..members).map(|_| crew.spawn_unnamed(fragile(&starts)).expect("the crew takes actors")).collect();
+    let actors: Vec<_> =
+        (0..members).map(|_| supervisor.spawn_unnamed(fragile(&starts)).expect("the supervisor takes actors")).collect();
     tokio::task::yield_now().await;
     timed(async move {
         actors[actors.len() / 2].tell(()).expect("the actor lives");
@@ -127,8 +132,8 @@ async fn supervisors(system: &ActorSystem, members: u64) -> Duration {
 }
 
 async fn kill(system: ActorSystem, members: u64) -> Duration {
-    let crew = system.supervisor("crew", OneForOne::new()).expect("the name is free");
-    drop(started(&crew, members).await);
+    let supervisor = system.supervisor("children", OneForOne::new()).expect("the name is free");
+    drop(started(&supervisor, members).await);
     timed(async move {
         system.kill();
         system.ended().await.expect("it was killed from outside");

@@ -1,7 +1,12 @@
-//! `pleach-bench [--only PREFIX] [--json FILE] [--passes N] [--peer NAME] [--all-instr]`: pleach and its peers side by side.
+//! `pleach-bench`: runs the same workloads on pleach and its peers. `bench/README.md` explains the
+//! options and the results.
 //!
-//! The modules in reading order: `peers` (who can run what), `ground` (what all of them stand on), `groups`, `timed`, `counted` and
-//! `callgrind` (the three ways to measure), `report`.
+//! Read in this order:
+//! - `peers`: which peer can run which workload; `groups`, `graphs`, `growth`, `durable`, `stores`
+//!   and `workers` have the workloads that are not about actors;
+//! - `ground`: runtimes, senders and counters that all peers share;
+//! - `timed`, `counted`, `callgrind`: the three ways to measure;
+//! - `report`: the tables and the JSON lines.
 
 mod callgrind;
 mod counted;
@@ -24,10 +29,10 @@ use std::process::ExitCode;
 use peers::{PEERS, Peer};
 use report::Figure;
 
-/// The peers whose instructions are counted without `--all-instr`, since callgrind is slow.
+/// The peers whose instructions are counted without `--all-instr`: callgrind is slow.
 const INSTRUCTION_PEERS: &[&str] = &["tokio", "pleach"];
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
     only: String,
     json: Option<String>,
@@ -68,7 +73,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             }
             "--peer" => options.peer = Some(value()?),
             _ => {
-                return Err(format!("unknown argument {name}; see the README for the usage"));
+                return Err(format!("unknown argument {name}; bench/README.md lists the options"));
             }
         }
     }
@@ -84,7 +89,7 @@ fn run(options: &Options) -> Result<(), String> {
     }
     figures.extend(instruction_figures(options, &peers)?);
     if figures.is_empty() {
-        return Err(format!("nothing was measured for \"{}\"", options.only));
+        return Err(format!("no workload has a name that begins with \"{}\"", options.only));
     }
     figures.sort_by_key(|figure| figure.workload.split('.').next());
     println!("{}", report::tables(&figures));
@@ -98,20 +103,20 @@ fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// All peers, or the floor and the named one.
+/// Returns all peers, or the floor and the named peer.
 fn chosen_peers(name: Option<&str>) -> Result<Vec<&'static Peer>, String> {
     let Some(name) = name else {
         return Ok(PEERS.iter().collect());
     };
     if !PEERS.iter().any(|peer| peer.name == name) {
         let known: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
-        return Err(format!("no peer is called {name}; there are {}", known.join(", ")));
+        return Err(format!("no peer is called {name}; the peers are {}", known.join(", ")));
     }
     let (floor, others) = PEERS.split_first().expect("the floor is a peer");
     Ok([floor].into_iter().chain(others.iter().filter(|peer| peer.name == name)).collect())
 }
 
-/// Whole passes one after the other, so that two passes of a workload lie far apart in time.
+/// Runs whole passes one after the other, so that two passes of a workload are far apart in time.
 fn timed_figures(options: &Options, peers: &[&Peer]) -> Vec<Figure> {
     let workloads = || timed::WORKLOADS.iter().filter(|workload| workload.name.starts_with(&options.only));
     let mut bench = timed::Bench::new(peers);

@@ -1,19 +1,20 @@
-//! The figures of a run, as a table and as JSON lines.
+//! Prints the figures of a benchmark as tables and as JSON lines.
 
 use std::fmt::Write;
 
-/// One figure. The value is in ns per operation, except where the workload's unit says otherwise.
+/// One figure of one peer. The value is in ns per operation, or in the unit of the workload.
 pub struct Figure {
     pub workload: &'static str,
     pub peer: &'static str,
     pub value: f64,
-    /// `None` where the workload has no floor or the floor is zero.
+    /// `None` if the workload has no floor, or the floor is zero.
     pub ratio: Option<f64>,
-    /// Whether the samples lie so far apart that their median says little. Always false for what is counted.
+    /// Whether the samples vary so much that their median says little. Always false for counts.
     pub is_unsteady: bool,
 }
 
-/// One JSON object a line. The value is called `ns_per_op` whatever its unit, so that a line has one shape.
+/// Writes one JSON object per line. The value is called `ns_per_op` whatever its unit, so that all
+/// lines have the same fields.
 pub fn json_lines(figures: &[Figure]) -> String {
     let mut lines = String::new();
     for figure in figures {
@@ -28,18 +29,18 @@ pub fn json_lines(figures: &[Figure]) -> String {
     lines
 }
 
-/// The kind of a workload: what its name begins with, up to the dot.
+/// The kind of a workload: its name up to the dot.
 fn kind(figure: &Figure) -> &str {
     figure.workload.split('.').next().unwrap_or_default()
 }
 
-/// A table for each kind of workload, since actors and graphs have other peers.
+/// Makes one table per kind of workload, because each kind has its own peers.
 pub fn tables(figures: &[Figure]) -> String {
     figures.chunk_by(|a, b| kind(a) == kind(b)).map(table).collect::<Vec<_>>().join("\n")
 }
 
-/// A Markdown table with a row per workload and a column per peer; a cell is the value, the ratio after an ×, and a `~`
-/// where the samples were unsteady.
+/// Makes a Markdown table with a row per workload and a column per peer. A cell has the value, the
+/// ratio after an ×, and a `~` if the samples varied too much.
 fn table(figures: &[Figure]) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     let mut peers: Vec<&str> = Vec::new();

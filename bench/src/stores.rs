@@ -1,8 +1,10 @@
-//! The workloads of stores: durable commits of 1 KB, by one run and by many at once.
+//! The workloads of stores: durable commits of 1 KB, by one run or by many at once.
 //!
-//! The floor is a bare insert of the same bytes into a SQLite table, with the pragmas of our store, one transaction each, whatever the number
-//! of runs: it is what a program without a store of its own does. The files lie in the folder for temporary files; what that is made of decides
-//! what a sync costs, and so every figure here.
+//! The floor is a bare insert of the same bytes into a SQLite table, with the pragmas of our store
+//! and one transaction each, whatever the number of runs. A program without a store does the same.
+//!
+//! The files are in the folder for temporary files. Its device decides what a sync costs, and so
+//! every figure here.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,10 +18,10 @@ use pleach::store::{
 
 use crate::ground::{Place, timed};
 
-/// The bytes of a state.
+/// The size of a state in bytes.
 pub const STATE_BYTES: usize = 1024;
 
-/// A folder that goes with the sample.
+/// A folder that is removed after the sample.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -42,7 +44,7 @@ impl Drop for Folder {
     }
 }
 
-/// One insert a transaction.
+/// Inserts rows, one per transaction.
 pub fn bare_inserts(_runs: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let db = rusqlite::Connection::open(folder.0.join("floor.db")).expect("a database");
@@ -58,7 +60,7 @@ pub fn bare_inserts(_runs: u64, ops: u64) -> Duration {
     }))
 }
 
-/// So many commits by so many runs at once, each waiting for its own before the next.
+/// Makes `ops` commits by `runs` runs at once. Each run waits for its commit before the next.
 pub fn commits(runs: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let path = folder.0.join("store.db");

@@ -1,4 +1,5 @@
-//! The timed workloads: every peer in turn, several rounds, and a ratio to the floor of the same round.
+//! The timed workloads. Each round runs every peer once and compares it with the floor of that
+//! round.
 
 use std::collections::BTreeMap;
 use std::panic;
@@ -11,21 +12,22 @@ use crate::growth::Growth;
 use crate::peers::Peer;
 use crate::report::Figure;
 
-/// Rounds of one pass. A round gives each peer one sample, and the floor of that round is what it is compared to.
+/// Rounds of one pass. A round gives one sample per peer, which is compared with the floor's.
 const ROUNDS: usize = 5;
 
-/// The share of a value below which a difference is noise.
+/// The fraction of a value below which a difference is noise.
 const NOISE: f64 = 0.25;
 
 pub struct Timed {
     pub name: &'static str,
     ops: u64,
-    /// `None` when the peer has no means for it.
+    /// Returns `None` if the peer cannot run it.
     run: fn(&Peer, u64) -> Option<Duration>,
 }
 
-/// The sizes keep one sample between a hundredth and a tenth of a second for most peers. Graphs wait for nobody, so theirs are short
-/// enough to fit between two other programs on a busy machine.
+/// The sizes keep one sample between a hundredth and a tenth of a second for most peers. Graphs
+/// never wait, so their samples are short enough to fit between two other programs on a busy
+/// machine.
 pub const WORKLOADS: &[Timed] = &[
     Timed { name: "actor.tell_unbounded", ops: 200_000, run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Tasks(1))) },
     Timed {
@@ -137,14 +139,15 @@ fn group(peer: &Peer, shape: Shape, ops: u64) -> Option<Duration> {
     Some(peer.group?(Place::Workers, shape, ops))
 }
 
-/// A peer's samples of one workload: the ns per operation and its ratio to the floor of the same round.
+/// The samples of one peer and workload: the ns per operation, and the ratio to the floor of the
+/// same round.
 #[derive(Default)]
 struct Samples {
     ns: Vec<f64>,
     ratios: Vec<f64>,
 }
 
-/// All samples so far. The first of `peers` is the floor.
+/// All samples up to now. The first of `peers` is the floor.
 pub struct Bench<'a> {
     peers: &'a [&'a Peer],
     samples: BTreeMap<(&'static str, &'static str), Samples>,
@@ -155,7 +158,7 @@ impl<'a> Bench<'a> {
         Bench { peers, samples: BTreeMap::new() }
     }
 
-    /// One pass of one workload.
+    /// Runs one pass of one workload.
     pub fn pass(&mut self, workload: &Timed) {
         for round in 0..ROUNDS {
             let ns = self.round(workload, round);
@@ -170,7 +173,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Each peer once, in the order of the peers but starting elsewhere each round, so that none always follows the same.
+    /// Runs each peer once. Each round starts with another peer, so that no peer always follows the
+    /// same one.
     fn round(&self, workload: &Timed, round: usize) -> Vec<Option<f64>> {
         let mut ns = vec![None; self.peers.len()];
         for turn in 0..self.peers.len() {
@@ -181,7 +185,7 @@ impl<'a> Bench<'a> {
         ns
     }
 
-    /// The medians of a workload over all passes so far.
+    /// Returns the medians of a workload over all passes up to now.
     pub fn figures(&self, workload: &Timed) -> Vec<Figure> {
         let of_peer = |peer: &&Peer| {
             let samples = self.samples.get(&(workload.name, peer.name))?;
@@ -217,7 +221,8 @@ fn is_unsteady(samples: &[f64]) -> bool {
     span > NOISE * median(samples)
 }
 
-/// Runs the work with a silent panic hook: what is measured is the restart, not the printing of a report.
+/// Runs the work with a silent panic hook: the workload measures restarts, not the printing of
+/// reports.
 fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

@@ -1,8 +1,12 @@
-//! The workload of workers: runs that are ready in a PostgreSQL are claimed, driven through one node, and finished.
+//! The workload of workers: ready runs in PostgreSQL are claimed, driven through one node, and
+//! finished.
 //!
-//! The floor is what a program without workers does: a loop that claims rows of a table with `FOR UPDATE SKIP LOCKED`, as many at a time as a worker
-//! does, and marks each of them done with one statement, many at once. It keeps no log and no state. The server is where `PLEACH_POSTGRES_URL`
-//! says; `cargo xtask postgres COMMAND` starts one. Without it there is nothing to measure.
+//! The floor is a program without workers: a loop that claims rows of a table with `FOR UPDATE SKIP
+//! LOCKED`, as many at a time as a worker does, and marks each done with one statement, many at
+//! once. It keeps no log and no state.
+//!
+//! `PLEACH_POSTGRES_URL` names the server; `cargo xtask postgres COMMAND` starts one. Without a
+//! server the workload is skipped.
 
 use std::env;
 use std::sync::Arc;
@@ -17,13 +21,13 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::ground::timed;
 
-/// How many runs are driven at a time.
+/// The number of runs that are driven at a time.
 const AT_ONCE: usize = 64;
 
-/// How many connections the floor has: as many as the pool of a store.
+/// The connections of the floor: as many as the pool of a store.
 const CONNECTIONS: usize = 8;
 
-/// Runs the work on a schema that nobody else uses. `None` without a server.
+/// Runs the work in a fresh schema. Returns `None` without a server.
 fn on_server<F>(work: impl FnOnce(String) -> F) -> Option<Duration>
 where
     F: Future<Output = Duration> + Send + 'static,
@@ -35,10 +39,10 @@ where
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("the runtime starts");
     let work = work(format!("{server}?options=-csearch_path%3D{schema}"));
     let taken = runtime.block_on(async {
-        let meddler = connect(&server).await;
-        meddler.batch_execute(&format!("CREATE SCHEMA {schema}")).await.expect("a schema");
+        let admin = connect(&server).await;
+        admin.batch_execute(&format!("CREATE SCHEMA {schema}")).await.expect("a schema");
         let taken = tokio::spawn(work).await.expect("the workload does not panic");
-        meddler.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("the schema goes");
+        admin.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.expect("the schema is dropped");
         taken
     });
     runtime.shutdown_background();
@@ -51,7 +55,7 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// So many rows, claimed and marked done.
+/// Claims `ops` rows and marks them done.
 pub fn bare_loop(ops: u64) -> Option<Duration> {
     on_server(move |url| async move {
         let mut clients = Vec::new();
@@ -96,7 +100,7 @@ pub fn bare_loop(ops: u64) -> Option<Duration> {
     })
 }
 
-/// So many runs, claimed, driven and finished.
+/// Claims, drives and finishes `ops` runs.
 pub fn claims(ops: u64) -> Option<Duration> {
     on_server(move |url| async move {
         let store = PostgresStore::connect(&url).await.expect("a store");
@@ -108,7 +112,7 @@ pub fn claims(ops: u64) -> Option<Duration> {
         let (ended, mut ends) = mpsc::unbounded_channel();
         let listen = move |event: &WorkerEvent| {
             if let WorkerEvent::Ended { .. } = event {
-                ended.send(()).expect("somebody counts");
+                ended.send(()).expect("the counter is open");
             }
         };
         let worker = Worker::new(&store).graph(&graph).limit(AT_ONCE).on_event(listen);
@@ -121,7 +125,7 @@ pub fn claims(ops: u64) -> Option<Duration> {
         })
         .await;
         let finished = store.list(vec![Filter::Status(RunStatus::Finished)], None, 1_000).await.expect("a list");
-        assert_eq!(finished.runs.len() as u64, ops, "every run comes to its end");
+        assert_eq!(finished.runs.len() as u64, ops, "every run finishes");
         taken
     })
 }

@@ -1,4 +1,5 @@
-//! dagrs: nodes that are tasks, with channels between them. A graph is made for each run, outside of what is timed.
+//! dagrs: nodes are tasks, with channels between them. A graph is built for each run, outside of
+//! the timed part.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ pub fn run(place: Place, shape: Shape, runs: u64) -> Option<Duration> {
     Some(place.run(async move {
         let mut took = Duration::ZERO;
         for _ in 0..runs {
-            let mut graph = graph(shape).expect("it was made before");
+            let mut graph = graph(shape).expect("the graph was made once before");
             let start = Instant::now();
             graph.async_start().await.expect("no node fails");
             took += start.elapsed();

@@ -11,7 +11,7 @@ use graph_flow::{Context, Graph, GraphBuilder, NextAction, Session, Task, TaskRe
 use super::{Shape, step};
 use crate::ground::{Place, timed};
 
-/// Adds one to the number in the context, under a key of its own if it is a branch.
+/// Adds one to the number in the context. A branch uses its own key.
 struct Adding {
     id: String,
     key: String,
@@ -52,11 +52,11 @@ fn graph(shape: Shape) -> Option<Graph> {
         Shape::Line(nodes) => line(nodes),
         Shape::LineWithContext(_) | Shape::Sleeps(_) => return None,
         Shape::Loop(turns) => {
-            let goes_on = move |context: &Context| context.get::<[u64; 2]>("state").is_some_and(|state| state[0] < turns);
+            let loops = move |context: &Context| context.get::<[u64; 2]>("state").is_some_and(|state| state[0] < turns);
             GraphBuilder::new("loop")
                 .add_task(adding(0, "state", NextAction::ContinueAndExecute))
                 .add_task(adding(1, "end", NextAction::End))
-                .add_conditional_edge("node-0", goes_on, "node-0", "node-1")
+                .add_conditional_edge("node-0", loops, "node-0", "node-1")
         }
         Shape::FanOut8 => {
             let branches = (1..9).map(|n| adding(n, &format!("branch-{n}"), NextAction::End) as Arc<dyn Task>).collect();

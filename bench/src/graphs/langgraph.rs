@@ -1,4 +1,4 @@
-//! rust-langgraph: a port of LangGraph, whose nodes run in super-steps.
+//! rust-langgraph: a port of LangGraph. Its nodes run in super-steps.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Pleach's graphs.
+//! pleach: state graphs.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -60,7 +60,7 @@ fn sleeps(branches: usize) -> Graph<State> {
         .set_entry("split")
 }
 
-/// The heap of a compiled graph of so many graphs within each other.
+/// Measures the heap of a compiled graph with `levels` nested graphs.
 pub fn nested_heap(levels: u64) -> i64 {
     counting::start();
     let mut graph = line(1, false).compile().expect("the graph is sound");
@@ -96,7 +96,7 @@ pub fn run(place: Place, shape: Shape, runs: u64) -> Option<Duration> {
     })))
 }
 
-/// Compiles graphs of so many nodes, each with a choice of three.
+/// Compiles graphs of `nodes` nodes, each with a choice of three edges.
 pub fn compile(nodes: usize, times: u64) -> Duration {
     let draft = || {
         let mut graph = Graph::<State>::new("large").set_entry(id(0, nodes));

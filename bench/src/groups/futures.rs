@@ -41,7 +41,7 @@ async fn group(shape: Shape) {
     }
 }
 
-/// Reads a result. False for a failure, after which all others are aborted.
+/// Reads a result. Returns false for a failure, after which all other tasks are aborted.
 async fn read_one(handles: &mut Handles, aborts: &mut Vec<AbortHandle>) -> bool {
     let failed = matches!(black_box(handles.next().await), Some(Ok(Err(_))));
     if failed {

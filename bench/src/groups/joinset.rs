@@ -1,4 +1,5 @@
-//! The floor: tokio's `JoinSet`, with the limit and the fail-fast that its users write by hand; in place, `FuturesUnordered`.
+//! The floor: Tokio's `JoinSet`, with a limit and fail-fast as users write them by hand. In place:
+//! `FuturesUnordered`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -39,7 +40,7 @@ async fn group(shape: Shape) {
     }
 }
 
-/// False for a failure.
+/// Returns false for a failed task.
 fn read(joined: Joined) -> bool {
     !matches!(black_box(joined), Ok(Err(_)))
 }

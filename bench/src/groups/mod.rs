@@ -1,7 +1,8 @@
-//! Groups of tasks: the shapes all peers run, and how each of them runs one. An operation is a task; a sample is as many groups as it takes.
+//! The group workloads: the shapes of groups, and one file per peer. One operation is a task; a
+//! sample has as many groups as needed.
 //!
-//! What a task does, and what is done with its result, is the same for all peers. Each feeds and reads its group in one task, as a
-//! program would.
+//! The tasks, and the handling of their results, are the same for all peers. Each peer fills and
+//! reads its group in one task, as a program would.
 
 pub mod futures;
 pub mod joinset;
@@ -15,21 +16,21 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub tasks: u64,
-    /// How many may run at once.
+    /// The number of tasks that may run at once.
     pub limit: Option<usize>,
     pub work: Work,
     /// Task 0 fails, which cancels the others.
     pub fail_fast: bool,
 }
 
-/// What the tasks do.
+/// The work of the tasks.
 #[derive(Clone, Copy)]
 pub enum Work {
-    /// Nothing: ready at the first poll.
+    /// No work: ready at the first poll.
     Tiny,
-    /// Waits once, and is woken at once.
+    /// Waits once and is woken at once.
     PendsOnce,
-    /// Every eighth sleeps for 200 µs.
+    /// Every eighth task sleeps for 200 µs.
     Mixed,
     /// Computes for a millisecond.
     Cpu,
@@ -67,7 +68,7 @@ impl Shape {
         Self { fail_fast: true, ..self }
     }
 
-    /// The n-th task of a group.
+    /// Runs the n-th task of a group.
     pub async fn task(self, n: u64) -> Result<u64, Failed> {
         match self.work {
             Work::Tiny => {}

@@ -1,4 +1,5 @@
-//! tokio-util's `TaskTracker` with an mpsc channel for the results, a semaphore for the limit and a token for fail-fast.
+//! tokio-util's `TaskTracker`, with an mpsc channel for the results, a semaphore for the limit and
+//! a token for fail-fast.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ async fn group(shape: Shape) {
                 token.cancel();
             }
             drop(slot);
-            // The reader stays until the last sender is gone.
+            // The reader waits until the last sender is dropped.
             drop(send.send(result));
         });
     }

@@ -1,8 +1,8 @@
-//! actix: actors bound to a thread, with a mailbox that can refuse but never waits.
+//! actix: actors bound to a thread, with a mailbox that can reject a message but never waits.
 //!
-//! The senders and the told actor live on two threads, as two workers do; everything else stays on one, which is how its
-//! programs ask and spawn. A bounded tell tries again after giving way. Its supervisor restarts an actor that stopped
-//! but not one that panicked, and actors have no names.
+//! The senders and the receiving actor are on two threads, like two workers. Everything else stays
+//! on one thread, as actix programs do. A bounded send yields and tries again. The supervisor
+//! restarts an actor that stopped but not one that panicked, and actors have no names.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub const PEER: Peer = Peer {
     ..Peer::named("actix")
 };
 
-/// Runs the work as a task of a fresh actix system, whose current-thread runtime is this thread's.
+/// Runs the work as a task of a fresh actix system on this thread.
 fn on_system<T: 'static>(work: impl Future<Output = T> + 'static) -> T {
     let task = async { actix::spawn(work).await.expect("the workload does not panic") };
     System::new().block_on(task)
@@ -37,7 +37,7 @@ fn on_system<T: 'static>(work: impl Future<Output = T> + 'static) -> T {
 
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Told(Item);
+struct Tell(Item);
 
 struct Counter(Tally);
 
@@ -45,10 +45,10 @@ impl Actor for Counter {
     type Context = Context<Self>;
 }
 
-impl Handler<Told> for Counter {
+impl Handler<Tell> for Counter {
     type Result = ();
 
-    fn handle(&mut self, Told(item): Told, _cx: &mut Context<Self>) {
+    fn handle(&mut self, Tell(item): Tell, _cx: &mut Context<Self>) {
         black_box(item);
         self.0.hit();
     }
@@ -60,7 +60,7 @@ fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
 
 fn push(to: Addr<Counter>, share: u64) {
     for n in 0..share {
-        to.do_send(Told(item(n)));
+        to.do_send(Tell(item(n)));
     }
 }
 
@@ -71,14 +71,14 @@ fn tell_bounded(ops: u64, senders: Senders) -> Duration {
         CAPACITY,
         async |to, share| {
             for n in 0..share {
-                while is_full(&to, Told(item(n))) {
+                while is_full(&to, Tell(item(n))) {
                     tokio::task::yield_now().await;
                 }
             }
         },
         |to, share| {
             for n in 0..share {
-                while is_full(&to, Told(item(n))) {
+                while is_full(&to, Tell(item(n))) {
                     std::thread::yield_now();
                 }
             }
@@ -86,7 +86,7 @@ fn tell_bounded(ops: u64, senders: Senders) -> Duration {
     )
 }
 
-fn is_full(to: &Addr<Counter>, message: Told) -> bool {
+fn is_full(to: &Addr<Counter>, message: Tell) -> bool {
     match to.try_send(message) {
         Ok(()) => false,
         Err(SendError::Full(_)) => true,
@@ -127,7 +127,7 @@ fn tell_batches(ops: u64, batch: u64) {
     on_system(async move {
         let tally = Tally::to(ops);
         let to = Counter(tally.clone()).start();
-        tell_in_batches(ops, batch, &tally, |item| to.do_send(Told(item))).await;
+        tell_in_batches(ops, batch, &tally, |item| to.do_send(Tell(item))).await;
     });
 }
 
@@ -211,7 +211,7 @@ fn ring(hops: u64) -> Duration {
     })
 }
 
-/// Counts its end.
+/// An actor that counts its exit.
 struct Brief(Tally);
 
 impl Actor for Brief {
@@ -236,7 +236,8 @@ fn spawn(_place: Place, ops: u64) -> Duration {
     })
 }
 
-/// Stops itself on a bad message, which is the failure its supervisor knows, and counts its restarts.
+/// Stops itself at a bad message, which its supervisor treats as a failure, and counts its
+/// restarts.
 struct Fragile(fn(u64) -> bool, Tally);
 
 impl Actor for Fragile {
@@ -249,10 +250,10 @@ impl Supervised for Fragile {
     }
 }
 
-impl Handler<Told> for Fragile {
+impl Handler<Tell> for Fragile {
     type Result = ();
 
-    fn handle(&mut self, Told([n, _]): Told, cx: &mut Context<Self>) {
+    fn handle(&mut self, Tell([n, _]): Tell, cx: &mut Context<Self>) {
         if (self.0)(n) {
             cx.stop();
         }
@@ -267,7 +268,7 @@ fn supervised(ops: u64) -> Duration {
     restart(ops, ops / FAILS_EVERY, is_bad)
 }
 
-/// The mailbox outlives a restart, so all messages are sent at once.
+/// The mailbox survives a restart, so all messages are sent at once.
 fn restart(ops: u64, failures: u64, is_bad: fn(u64) -> bool) -> Duration {
     on_system(async move {
         let restarts = Tally::to(failures);
@@ -275,7 +276,7 @@ fn restart(ops: u64, failures: u64, is_bad: fn(u64) -> bool) -> Duration {
         let to = Supervisor::start(|_cx| actor);
         timed(async move {
             for n in 0..ops {
-                to.do_send(Told(item(n)));
+                to.do_send(Tell(item(n)));
             }
             restarts.reached().await;
         })
@@ -286,7 +287,7 @@ fn restart(ops: u64, failures: u64, is_bad: fn(u64) -> bool) -> Duration {
 fn worst_push(backlog: u64) -> Vec<u64> {
     on_system(async move {
         let to = Counter(Tally::to(backlog)).start();
-        slowest_by_bucket(backlog, |item| to.do_send(Told(item)))
+        slowest_by_bucket(backlog, |item| to.do_send(Tell(item)))
     })
 }
 
@@ -296,6 +297,6 @@ fn idle_heap(actors: u64, messages: u64) -> i64 {
         messages,
         Tally::to(u64::MAX),
         async |tally| Counter(tally).start(),
-        |to, item| to.do_send(Told(item)),
+        |to, item| to.do_send(Tell(item)),
     ))
 }

@@ -229,8 +229,9 @@ type Handle = fn(u64) -> Result<(), Failed>;
 #[derive(Debug)]
 struct Failed;
 
-/// Counts its starts, and on each sends itself so many messages, of which it fails on the last. What else waits in the mailbox while it
-/// starts is lost with the failure, so the messages cannot be sent ahead.
+/// Counts its starts, and at each start sends itself a number of messages; it fails at the last.
+/// Other messages that are queued during the start are lost with the failure, so they cannot be
+/// sent ahead.
 struct Fragile(Handle);
 
 impl Actor for Fragile {

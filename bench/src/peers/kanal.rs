@@ -1,6 +1,6 @@
 //! kanal: the floor's loops over kanal's channels in place of Tokio's.
 //!
-//! It has no reply channel of its own, so a reply travels by Tokio's oneshot, and no actors, so nothing has a name.
+//! It has no reply channel, so a reply uses Tokio's oneshot. It has no actors, and so no names.
 
 use std::hint::black_box;
 use std::time::Duration;

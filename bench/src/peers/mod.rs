@@ -1,7 +1,7 @@
-//! The peers, one file each: a peer is a name and the workloads it can run.
+//! The peers, one file each. A peer is a name and the workloads that it can run.
 //!
-//! A field that is `None` is a workload the peer has no means for, and is left out of the report. The first peer of the
-//! table is the floor that the ratios are formed against, so it has all of them.
+//! A field that is `None` is a workload that the peer cannot run; the report leaves it out. The
+//! first peer is the floor of all ratios.
 
 mod actix;
 mod kameo;
@@ -17,7 +17,7 @@ use crate::ground::{Place, Senders};
 use crate::groups::{self, Shape};
 use crate::growth::Growth;
 
-/// All peers, the floor first. The last ones have graphs only, and so no file here.
+/// All peers, the floor first. Peers that only have groups or graphs have no file here.
 pub const PEERS: &[Peer] = &[
     tokio::PEER,
     pleach::PEER,
@@ -33,62 +33,68 @@ pub const PEERS: &[Peer] = &[
     Peer { graph: Some(graphs::dagrs::run), ..Peer::named("dagrs") },
 ];
 
-/// Runs a graph; `None` for a shape that the peer has no means for.
+/// Runs a graph. Returns `None` for a shape that the peer cannot run.
 pub type Running = fn(Place, graphs::Shape, u64) -> Option<Duration>;
 
-/// A peer's workloads. `u64` is the number of operations, the `Duration` the time all of them took.
+/// The workloads of a peer. A `u64` is a number of operations, except where a field says otherwise;
+/// `Duration` is their total time.
 pub struct Peer {
     pub name: &'static str,
-    /// The senders tell one actor with an unbounded mailbox; ends when all is handled.
+    /// Sends to one actor with an unbounded mailbox, until all messages are handled.
     pub tell_unbounded: Option<fn(u64, Senders) -> Duration>,
-    /// The same with a mailbox of [`CAPACITY`](crate::ground::CAPACITY), waiting while it is full.
+    /// The same with a mailbox of [`CAPACITY`](crate::ground::CAPACITY); senders wait while it is
+    /// full.
     pub tell_bounded: Option<fn(u64, Senders) -> Duration>,
-    /// Tells on [`Place::Current`] by [`tell_in_batches`](crate::ground::tell_in_batches), in batches of the second number.
+    /// Sends on [`Place::Current`] by [`tell_in_batches`](crate::ground::tell_in_batches); the
+    /// second number is the batch size.
     pub tell_batches: Option<fn(u64, u64)>,
-    /// One request after the other, each waiting for its reply.
+    /// Sends one request after the other, and waits for each reply.
     pub ask: Option<fn(Place, u64) -> Duration>,
-    /// One token goes around [`RING`](crate::ground::RING) actors; an operation is a hop.
+    /// Passes one token around [`RING`](crate::ground::RING) actors. One operation is a hop.
     pub ring: Option<fn(u64) -> Duration>,
-    /// Spawns and stops actors without a chosen name, then waits for all ends.
+    /// Spawns and stops actors without a name, then waits for all exits.
     pub spawn: Option<fn(Place, u64) -> Duration>,
-    /// Spawns an actor under a name, stops it and waits for its end before the next.
+    /// Spawns an actor with a name, stops it and waits for its exit before the next.
     pub spawn_named: Option<fn(u64) -> Duration>,
-    /// An actor fails with an error and is started again.
+    /// Fails an actor with an error, which is then restarted.
     pub restart_error: Option<fn(u64) -> Duration>,
-    /// An actor panics and is started again.
+    /// Lets an actor panic, which is then restarted.
     pub restart_panic: Option<fn(u64) -> Duration>,
-    /// One message in [`FAILS_EVERY`](crate::ground::FAILS_EVERY) fails with an error; an operation is a message, failed or not.
+    /// Sends messages, of which one in [`FAILS_EVERY`](crate::ground::FAILS_EVERY) fails with an
+    /// error. One operation is a message, failed or not.
     pub supervised: Option<fn(u64) -> Duration>,
-    /// Pushes a backlog by [`slowest_by_bucket`](crate::ground::slowest_by_bucket) and gives its buckets.
+    /// Pushes a backlog by [`slowest_by_bucket`](crate::ground::slowest_by_bucket) and returns its
+    /// buckets.
     pub worst_push: Option<fn(u64) -> Vec<u64>>,
-    /// The live heap by [`heap_of_idle`](crate::ground::heap_of_idle) of so many actors after so many messages each.
+    /// Measures the live heap by [`heap_of_idle`](crate::ground::heap_of_idle): the number of
+    /// actors, and the messages that each has handled.
     pub idle_heap: Option<fn(u64, u64) -> i64>,
-    /// Runs so many tasks, in groups of a shape, and reads every result.
+    /// Runs tasks in groups of a shape, and reads every result.
     pub group: Option<fn(Place, Shape, u64) -> Duration>,
-    /// The same with the tasks polled by their reader.
+    /// The same with tasks that their reader polls.
     pub group_in_place: Option<fn(Place, Shape, u64) -> Duration>,
-    /// Runs a graph of that shape so many times, one run after the other.
+    /// Runs a graph of a shape, one run after the other.
     pub graph: Option<Running>,
-    /// Commits 1 KB durably: by so many runs at once, so many times in all.
+    /// Commits 1 KB durably: the number of runs at once, and of commits in total.
     pub commit: Option<fn(u64, u64) -> Duration>,
-    /// So many durable steps in all, by so many runs at once.
+    /// Runs durable steps: the number of runs at once, and of steps in total.
     pub steps: Option<fn(u64, u64) -> Duration>,
-    /// So many durable steps in all, by runs that map over so many branches at once.
+    /// Runs durable steps by runs with a map: the number of branches, and of steps in total.
     pub stored_map: Option<fn(u64, u64) -> Duration>,
-    /// Resumes of a run that has so long a history.
+    /// Resumes a stored run: the length of its history, and the number of resumes.
     pub resume: Option<fn(u64, u64) -> Duration>,
-    /// Claims so many runs that are ready in a PostgreSQL and brings them to their end; `None` without a server.
+    /// Claims ready runs in PostgreSQL and finishes them. Returns `None` without a server.
     pub claims: Option<fn(u64) -> Option<Duration>>,
-    /// Something that happens to so many members of a tree at once.
+    /// Lets one event hit this many members of a tree at once.
     pub growth: Option<fn(Growth, u64) -> Duration>,
-    /// Compiles a graph of so many nodes, so many times.
+    /// Compiles a graph: the number of nodes, and of compilations.
     pub compile: Option<fn(usize, u64) -> Duration>,
-    /// The bytes of a graph of so many graphs within each other.
+    /// Measures the bytes of a graph with this many nested graphs.
     pub nested_heap: Option<fn(u64) -> i64>,
 }
 
 impl Peer {
-    /// A peer that runs nothing yet.
+    /// A peer without workloads.
     pub const fn named(name: &'static str) -> Peer {
         Peer {
             name,

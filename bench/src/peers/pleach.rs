@@ -1,4 +1,4 @@
-//! pleach itself.
+//! pleach: actors and systems.
 
 use std::future::ready;
 use std::hint::black_box;
@@ -72,7 +72,7 @@ impl Actor for Counter {
 }
 
 fn system() -> ActorSystem {
-    ActorSystem::new("bench").expect("there is a runtime")
+    ActorSystem::new("bench").expect("the current thread has a runtime")
 }
 
 fn props(tally: Tally) -> Props<Counter> {
@@ -247,7 +247,7 @@ fn spawn_named(ops: u64) -> Duration {
     })
 }
 
-/// Does with a message what it was made for.
+/// An actor that applies a function to each message.
 struct Fragile(fn(u64) -> Result<(), Failed>);
 
 impl Actor for Fragile {
@@ -271,19 +271,19 @@ fn supervised(ops: u64) -> Duration {
     restart(ops, ops / FAILS_EVERY, |n| if is_bad(black_box(n)) { Err(Failed) } else { Ok(()) })
 }
 
-/// The mailbox outlives a restart, so all messages are sent at once.
+/// The mailbox survives a restart, so all messages are sent at once.
 fn restart(ops: u64, failures: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
     Place::Workers.run(async move {
         let starts = Tally::to(failures + 1);
         let system = system();
         let often = OneForOne::new().intensity(u32::MAX, Duration::from_nanos(1));
-        let crew = system.supervisor("crew", often).expect("the name is free");
+        let supervisor = system.supervisor("supervisor", often).expect("the name is free");
         let counted = starts.clone();
         let props = Props::new(move || {
             counted.hit();
             Fragile(handle)
         });
-        let actor = crew.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the crew takes actors");
+        let actor = supervisor.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the supervisor takes actors");
         timed(async move {
             for n in 0..ops {
                 actor.tell(item(n)).expect("the actor lives");

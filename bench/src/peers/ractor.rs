@@ -1,4 +1,5 @@
-//! ractor: actors with unbounded mailboxes only; a supervisor sees its child fail and spawns another.
+//! ractor: actors with unbounded mailboxes only. A supervisor sees its child fail and spawns
+//! another.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -78,7 +79,7 @@ struct Answerer;
 
 struct Question(u64, RpcReplyPort<u64>);
 
-// Without the cluster feature a message needs no serialization, and ractor implements `Message` for it.
+// Without the cluster feature a message needs no serialization; ractor implements `Message` for it.
 impl Actor for Answerer {
     type Msg = Question;
     type State = ();
@@ -214,7 +215,8 @@ impl Actor for Fragile {
     }
 }
 
-/// Keeps one fragile child alive, and sends each incarnation so many messages, of which it fails on the last.
+/// Keeps one fragile child alive. Sends each incarnation a number of messages; it fails at the
+/// last.
 struct Supervisor(Handle, u64);
 
 impl Supervisor {

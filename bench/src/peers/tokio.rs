@@ -1,6 +1,7 @@
-//! The floor: a plain loop over a Tokio mpsc channel in a task, and a oneshot for a reply.
+//! The floor: a plain loop over a Tokio mpsc channel in a task, and a oneshot channel for a reply.
 //!
-//! Restarting is what a program without actors does: await the join handle, then spawn the task again with a new channel.
+//! A restart is that of a program without actors: it awaits the join handle, then spawns the task
+//! again with a new channel.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -42,7 +43,7 @@ pub const PEER: Peer = Peer {
     commit: Some(stores::bare_inserts),
     steps: Some(stores::bare_inserts),
     stored_map: Some(stores::bare_inserts),
-    // Whatever the history: that it makes no difference is the point.
+    // Ignores the history: the workload shows that its length makes no difference.
     resume: Some(|_, ops| durable::resumes(10, ops)),
     claims: Some(workers::bare_loop),
     growth: None,
@@ -180,7 +181,7 @@ fn spawn(place: Place, ops: u64) -> Duration {
     })
 }
 
-/// The least that a name takes: a map from names to senders, in which the task is found while it lives.
+/// The minimum for names: a map from names to senders, which has an entry while the task lives.
 fn spawn_named(ops: u64) -> Duration {
     Place::Workers.run(async move {
         let names: Arc<Mutex<HashMap<String, UnboundedSender<Item>>>> = Arc::default();
@@ -188,13 +189,13 @@ fn spawn_named(ops: u64) -> Duration {
             for n in 0..ops {
                 let name = format!("actor-{n}");
                 let (to, mut mailbox) = mpsc::unbounded_channel::<Item>();
-                names.lock().expect("nobody panics").insert(name.clone(), to);
+                names.lock().expect("the lock is not poisoned").insert(name.clone(), to);
                 let end = tokio::spawn(async move {
                     while let Some(item) = mailbox.recv().await {
                         black_box(item);
                     }
                 });
-                drop(names.lock().expect("nobody panics").remove(&name));
+                drop(names.lock().expect("the lock is not poisoned").remove(&name));
                 end.await.expect("the task does not panic");
             }
         })
