@@ -1,23 +1,23 @@
-//! The demo: a supervised crew under load, and what became of every message.
+//! The first part of the demo: supervised workers under load, and an account of every message.
 
-use crate::crew::{Character, PLANNED_PANIC};
-use crate::table::{Decision, Fate, Report};
+use crate::report::{Decision, Report, WorkerRow};
+use crate::workers::{Character, PLANNED_PANIC};
 use pleach::prelude::*;
 use std::collections::HashMap;
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the demo hears of while it runs.
+/// The events of the system that the report needs.
 #[derive(Default)]
-struct Heard {
+struct Observed {
     restarts: HashMap<ActorPath, u32>,
-    /// What was decided, of whose failures, how often, and the last of them.
+    /// The decisions of supervisors, counted by path and directive.
     decisions: Vec<Decision>,
     unhandled: Option<FailureInfo>,
 }
 
-impl Heard {
+impl Observed {
     fn note_decision(&mut self, failure: &FailureInfo, directive: SupervisorDirective) {
         let known = self.decisions.iter_mut().find(|known| known.is_like(failure, directive));
         match known {
@@ -27,62 +27,66 @@ impl Heard {
     }
 }
 
-/// A worker, and the messages that came back to whoever sent them.
-struct Hired {
+/// A worker, and the number of messages that were returned to their sender.
+struct WorkerEntry {
     character: Character,
     worker: ActorRef<u32>,
-    given_back: Arc<AtomicU32>,
+    returned: Arc<AtomicU32>,
 }
 
-/// Runs the crew to its end. `Err` if something went wrong that was not planned, or a message is unaccounted for.
+/// Runs the workers until all have ended.
+///
+/// # Errors
+/// Returns a text if an unplanned error occurs, or if a message is not accounted for.
 pub async fn run() -> Result<Report, String> {
-    keep_planned_panics_quiet();
-    let report = run_crew().await.map_err(|error| format!("the demo went wrong: {error}"))?;
+    hide_planned_panics();
+    let report = run_workers().await.map_err(|error| format!("the demo failed: {error}"))?;
     match report.fault() {
-        Some(fault) => Err(format!("{report}\nnot every message is accounted for: {fault}")),
+        Some(fault) => Err(format!("{report}\nsome messages or failures are not accounted for: {fault}")),
         None => Ok(report),
     }
 }
 
-async fn run_crew() -> Result<Report, pleach::Error> {
+async fn run_workers() -> Result<Report, pleach::Error> {
     let system = ActorSystem::new("demo")?;
-    let heard = listen(&system);
+    let observed = listen(&system);
 
-    // One supervisor with patience, and one with the default: three restarts in five seconds.
-    let crew = system.supervisor("crew", OneForOne::new().intensity(1_000, Duration::from_secs(60)))?;
+    // One supervisor with a high restart limit, and one with the default: three restarts in 5 s.
+    let team = system.supervisor("team", OneForOne::new().intensity(1_000, Duration::from_secs(60)))?;
     let strict = system.supervisor("strict", OneForOne::new())?;
 
     let load = system.scope("load")?;
-    let mut hired = Vec::new();
+    let mut entries = Vec::new();
     for character in Character::ALL {
-        let boss = if character == Character::Hopeless { &strict } else { &crew };
-        let worker = boss.spawn(character.name(), character.props())?;
-        let given_back = Arc::new(AtomicU32::new(0));
-        load.task().named(character.name()).launch(give_work(character, worker.clone(), Arc::clone(&given_back)))?;
-        hired.push(Hired { character, worker, given_back });
+        let supervisor = if character == Character::Hopeless { &strict } else { &team };
+        let worker = supervisor.spawn(character.name(), character.props())?;
+        let returned = Arc::new(AtomicU32::new(0));
+        load.task().named(character.name()).launch(send_jobs(character, worker.clone(), Arc::clone(&returned)))?;
+        entries.push(WorkerEntry { character, worker, returned });
     }
     load.wait_all().await?;
     system.shutdown(Duration::from_secs(5)).await?;
 
-    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-    let fates = hired.iter().map(|hired| hired.fate(&heard)).collect();
-    let top = heard.unhandled.as_ref().map(ToString::to_string);
-    let decisions = std::mem::take(&mut heard.decisions);
-    Ok(Report { fates, total: system.counts(), failures: system.failures() as u64, decisions, top })
+    let mut observed = observed.lock().unwrap_or_else(PoisonError::into_inner);
+    let rows = entries.iter().map(|entry| entry.row(&observed)).collect();
+    let top = observed.unhandled.as_ref().map(ToString::to_string);
+    let decisions = std::mem::take(&mut observed.decisions);
+    Ok(Report { rows, total: system.counts(), failures: system.failures() as u64, decisions, top })
 }
 
-/// Offers a worker all its jobs, and does half-way or at the end what its character asks for.
-async fn give_work(character: Character, worker: ActorRef<u32>, given_back: Arc<AtomicU32>) {
+/// Sends a worker all its jobs, and stops or cancels it if its character requires that.
+async fn send_jobs(character: Character, worker: ActorRef<u32>, returned: Arc<AtomicU32>) {
     for job in 1..=character.jobs() {
-        // Whoever is slow is not waited for; the others are.
+        // A full mailbox rejects jobs for the slow worker; the others are waited for.
         let sent = if character == Character::Slow { worker.tell(job) } else { worker.send(job).await };
         if sent.is_err() {
-            given_back.fetch_add(1, Relaxed);
+            returned.fetch_add(1, Relaxed);
         }
         if character == Character::Stopped && job == character.jobs() / 2 {
             worker.stop();
         }
-        // A pause, so that the slow one gets somewhere, and the one to be stopped has done something by then.
+        // A pause, so that the slow worker handles some jobs, and the stopped worker has done some
+        // before it is stopped.
         if character == Character::Slow && job.is_multiple_of(4)
             || character == Character::Stopped && job == character.jobs() / 4
         {
@@ -95,44 +99,44 @@ async fn give_work(character: Character, worker: ActorRef<u32>, given_back: Arc<
     }
 }
 
-impl Hired {
-    fn fate(&self, heard: &Heard) -> Fate {
-        Fate {
+impl WorkerEntry {
+    fn row(&self, observed: &Observed) -> WorkerRow {
+        WorkerRow {
             worker: self.character.name(),
-            offered: u64::from(self.character.jobs()),
-            given_back: u64::from(self.given_back.load(Relaxed)),
+            sent: u64::from(self.character.jobs()),
+            returned: u64::from(self.returned.load(Relaxed)),
             counts: self.worker.counts(),
-            restarts: heard.restarts.get(&self.worker.path()).copied().unwrap_or(0),
+            restarts: observed.restarts.get(&self.worker.path()).copied().unwrap_or(0),
             exit: self.worker.exit(),
         }
     }
 }
 
-fn listen(system: &ActorSystem) -> Arc<Mutex<Heard>> {
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let notes = Arc::clone(&heard);
+fn listen(system: &ActorSystem) -> Arc<Mutex<Observed>> {
+    let observed = Arc::new(Mutex::new(Observed::default()));
+    let writer = Arc::clone(&observed);
     system.on_event(move |event| match event {
         Event::Restarted { path, incarnation } => {
-            notes.lock().unwrap_or_else(PoisonError::into_inner).restarts.insert(path.clone(), *incarnation);
+            writer.lock().unwrap_or_else(PoisonError::into_inner).restarts.insert(path.clone(), *incarnation);
         }
         Event::Decided { failure, directive } => {
-            notes.lock().unwrap_or_else(PoisonError::into_inner).note_decision(failure, *directive);
+            writer.lock().unwrap_or_else(PoisonError::into_inner).note_decision(failure, *directive);
         }
         Event::Unhandled(failure) => {
-            notes.lock().unwrap_or_else(PoisonError::into_inner).unhandled = Some(failure.clone());
+            writer.lock().unwrap_or_else(PoisonError::into_inner).unhandled = Some(failure.clone());
         }
         _ => {}
     });
-    heard
+    observed
 }
 
-/// Panics that are part of the demo would flood the terminal; any other is told as ever.
-fn keep_planned_panics_quiet() {
-    let tell = panic::take_hook();
+/// Hides planned panics, which would flood the terminal. Other panics are printed as usual.
+fn hide_planned_panics() {
+    let print = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let text = info.payload().downcast_ref::<String>();
         if !text.is_some_and(|text| text.starts_with(PLANNED_PANIC)) {
-            tell(info);
+            print(info);
         }
     }));
 }

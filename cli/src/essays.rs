@@ -1,5 +1,6 @@
-//! What the demo's runs do: an essay is planned, drafted in three branches at once, and polished until it is good. Each draft costs something, which
-//! is charged outside, in a file that outlives the demo.
+//! The graph of the demo's durable runs. An essay is planned, drafted in three branches at once,
+//! and polished until it is good. Each draft costs money, which is charged outside: in a file that
+//! survives the demo.
 
 use pleach::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// How long a step takes, so that there is something to interrupt.
+/// The duration of a step. It leaves time to kill the demo.
 const STEP: Duration = Duration::from_millis(150);
 
 /// The state of a run.
@@ -20,7 +21,7 @@ pub struct Essay {
     pub cents: u32,
 }
 
-/// What was charged: a file with a line for each charge, which no restart of the demo takes back.
+/// A file with one line per charge. A restart of the demo does not revert it.
 #[derive(Clone)]
 pub struct Till(PathBuf);
 
@@ -29,14 +30,15 @@ impl Till {
         Self(path)
     }
 
-    /// Charges for what is known by `key`. A line is one write, so a kill leaves it whole or not at all.
+    /// Charges once for `key`. A line is one write, so a kill leaves a whole line or none.
     fn charge(&self, key: &str) -> std::io::Result<u32> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.0)?;
         file.write_all(format!("{key}\n").as_bytes())?;
         Ok(2)
     }
 
-    /// How many charges there were, and how many of them under a key that had been charged before: a shop would have refused those.
+    /// Returns the number of charges, and how many of them repeat an earlier key. A real shop would
+    /// reject those.
     pub fn count(&self) -> (usize, usize) {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         let (all, different) = (text.lines().count(), text.lines().collect::<BTreeSet<_>>().len());
@@ -54,13 +56,11 @@ async fn plan(mut essay: Essay) -> Result<Essay, pleach::BoxError> {
     Ok(essay)
 }
 
-/// One of three drafts. It is paid for once, however often the demo is killed here.
-fn draft(
-    part: &'static str,
-) -> impl Fn(NodeContext, Essay) -> pleach::runtime::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
+/// Makes the node of one draft. It is paid for once, however often the demo is killed here.
+fn draft(part: &'static str) -> impl Fn(NodeContext, Essay) -> pleach::runtime::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
     move |cx, mut essay| {
         Box::pin(async move {
-            let till = cx.extension::<Till>().ok_or("there is no till")?.clone();
+            let till = cx.extension::<Till>().ok_or("the run has no till: add it with `extension`")?.clone();
             essay.cents += cx.effect("pay", move |key| async move { till.charge(&key) }).await?;
             tokio::time::sleep(STEP).await;
             essay.words.push(part.to_string());

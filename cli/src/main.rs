@@ -1,18 +1,19 @@
-//! `pleach WORD`: the command that comes with the library.
+//! The `pleach` command.
 
-mod crew;
 mod demo;
 mod essays;
+mod report;
 mod runs;
-mod table;
+mod workers;
 
 use std::env;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-pleach demo       a supervised crew under load, and what became of every message; then runs that can be killed at any moment and go on
-pleach --version  the version
-pleach help       this text";
+pleach demo       runs supervised workers under load and accounts for every message;
+                  then runs durable workflows: kill the demo at any time and start it again
+pleach --version  prints the version
+pleach help       prints this text";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("pleach does not know {:?}\n\n{HELP}", words.join(" "));
+            eprintln!("unknown command {:?}\n\n{HELP}", words.join(" "));
             ExitCode::from(2)
         }
     }
@@ -42,7 +43,7 @@ fn run_demo() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(both()) {
+    match runtime.block_on(run_parts()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -51,10 +52,10 @@ fn run_demo() -> ExitCode {
     }
 }
 
-/// The crew, and then the runs.
-async fn both() -> Result<(), String> {
+/// Runs both parts: the workers, then the durable runs.
+async fn run_parts() -> Result<(), String> {
     println!("{}", demo::run().await?);
-    let report = runs::run().await.map_err(|error| format!("the runs went wrong: {error}"))?;
+    let report = runs::run().await.map_err(|error| format!("the durable runs failed: {error}"))?;
     print!("{report}");
-    report.fault().map_or(Ok(()), |fault| Err(format!("it does not add up: {fault}")))
+    report.fault().map_or(Ok(()), |fault| Err(format!("the durable runs are not correct: {fault}")))
 }

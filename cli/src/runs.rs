@@ -1,5 +1,7 @@
-//! The demo's durable runs: a handful of essays in a SQLite file. Kill the demo at any moment and start it again: it says which runs it picked up and
-//! from which step, and nothing that was done is done again.
+//! The second part of the demo: six essays as durable runs in a SQLite file.
+//!
+//! Kill the demo at any time and start it again. It prints which runs it picked up and from which
+//! step. Completed steps do not run again.
 
 use crate::essays::{self, Essay, Till};
 use pleach::prelude::*;
@@ -9,10 +11,10 @@ use std::path::PathBuf;
 
 const TOPICS: [&str; 6] = ["actors", "scopes", "groups", "graphs", "crashes", "patience"];
 
-/// A run whose process died is another's after this long.
+/// The lease of a run. Another process can claim the run when it has expired.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// What came of the runs.
+/// The result of all runs.
 pub struct RunReport {
     file: PathBuf,
     picked_up: Vec<PickedUp>,
@@ -21,23 +23,23 @@ pub struct RunReport {
     charges: (usize, usize),
 }
 
-/// How a run stands when the demo begins.
+/// The state of a run when the demo starts.
 enum Found {
     Nothing,
     Done,
     Unfinished(PickedUp),
 }
 
-/// A run that an earlier demo left unfinished.
+/// A run that an earlier demo did not finish.
 struct PickedUp {
     run: String,
-    /// The last record that was durable.
+    /// The last durable record.
     sequence: u64,
-    /// What is done, and what comes next.
+    /// The completed node, and the next one.
     place: String,
 }
 
-/// Picks up what an earlier demo left, begins what it did not, and brings all of it to its end.
+/// Resumes the runs of an earlier demo, starts the others, and waits until all have finished.
 pub async fn run() -> Result<RunReport, pleach::BoxError> {
     let file = std::env::temp_dir().join("pleach-demo.db");
     let till = Till::at(file.with_extension("till"));
@@ -87,16 +89,16 @@ async fn find(store: &SqliteStore, id: &str) -> Result<Found, StoreError> {
     let rows = store.read(id, Rows::Each(vec![head]), Parts::Headers).await?;
     let header = rows.first().map(|row| row.open_header(id)).transpose()?;
     let place = header.map_or_else(String::new, |header| match (header.node.as_str(), &header.next) {
-        ("", _) => "nothing was done yet".to_string(),
+        ("", _) => "no node is done".to_string(),
         (node, Some(Place::Node(next))) => format!("{node:?} is done, {next:?} is next"),
         (node, Some(Place::Fork(_))) => format!("{node:?} is done, its branches are next"),
-        (node, Some(Place::Join(_))) => format!("the branch of {node:?} is done, others are not"),
+        (node, Some(Place::Join(_))) => format!("the branch of {node:?} is done, other branches are not"),
         (node, _) => format!("inside {node:?}"),
     });
     Ok(Found::Unfinished(PickedUp { run: id.to_string(), sequence: head, place }))
 }
 
-/// All of it came to its end: the next demo begins anew.
+/// Removes all finished runs, so that the next demo starts from the beginning.
 async fn clear(store: &SqliteStore, till: &Till) -> Result<(), pleach::BoxError> {
     let done = store.list(vec![Filter::Graph("essay".into()), Filter::Status(RunStatus::Finished)], None, 100).await?;
     for run in done.runs {
@@ -107,15 +109,15 @@ async fn clear(store: &SqliteStore, till: &Till) -> Result<(), pleach::BoxError>
 }
 
 impl RunReport {
-    /// What does not add up, if anything does not.
+    /// Returns the first error in the result, if any.
     pub fn fault(&self) -> Option<String> {
         let (charges, repeated) = self.charges;
         let due = TOPICS.len() * 3;
         if self.essays.len() != TOPICS.len() {
-            return Some(format!("{} essays of {}", self.essays.len(), TOPICS.len()));
+            return Some(format!("{} of {} essays are finished", self.essays.len(), TOPICS.len()));
         }
         if charges - repeated != due {
-            return Some(format!("{} different charges, and there should be {due}", charges - repeated));
+            return Some(format!("{} different charges, expected {due}", charges - repeated));
         }
         self.essays
             .iter()
@@ -136,14 +138,11 @@ impl fmt::Display for RunReport {
         let Self { file, picked_up, done_before, essays, charges: (charges, repeated) } = self;
         let (picked_up, all) = (picked_up.len(), essays.len());
         let begun = all - picked_up - done_before;
+        writeln!(f, "{all} essays are finished: {begun} started now, {picked_up} resumed, {done_before} finished before")?;
         writeln!(
             f,
-            "{all} essays are written: {begun} begun now, {picked_up} picked up unfinished, {done_before} found finished"
+            "{charges} charges, {repeated} of them repeated with the same key after a kill; every draft is paid for once"
         )?;
-        writeln!(
-            f,
-            "{charges} charges, {repeated} of them repeated under the same key after a kill; every draft is paid for once"
-        )?;
-        writeln!(f, "they were kept in {}: kill the demo with -9 at any moment, and start it again", file.display())
+        writeln!(f, "stored in {}: kill the demo with -9 at any time and start it again", file.display())
     }
 }

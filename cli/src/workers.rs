@@ -1,42 +1,42 @@
-//! The crew of the demo: one worker type, seven characters.
+//! The workers of the demo: one actor type with seven characters.
 
 use pleach::prelude::*;
 use std::fmt;
 
-/// What a worker is like.
+/// How a worker behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Character {
     /// Does every job.
-    Steady,
-    /// Returns an error now and then.
+    Reliable,
+    /// Returns an error at some jobs.
     Forgetful,
-    /// Panics now and then.
+    /// Panics at some jobs.
     Jumpy,
-    /// Takes its time, and has a small mailbox.
+    /// Takes long for each job, and has a small mailbox.
     Slow,
-    /// Is told to stop half-way.
+    /// Is stopped after half of the jobs.
     Stopped,
-    /// Hangs in a job half-way, and is cancelled.
+    /// Hangs in a job after half of the jobs, and is cancelled.
     Stuck,
-    /// Fails at everything, until its supervisor has had enough.
+    /// Fails at every job, until its supervisor gives up.
     Hopeless,
 }
 
-/// The jobs that the characters are offered, each.
+/// The number of jobs for each worker.
 const JOBS: u32 = 2_000;
-/// Which of its jobs a forgetful one forgets, and which is too much for a jumpy one: each so many.
+/// A forgetful worker fails at every 100th job; a jumpy worker panics at every 250th.
 const FORGETS_EVERY: u32 = 100;
 const JUMPS_EVERY: u32 = 250;
-/// A planned panic begins with this, so that the demo can keep the terminal free of it and of no other.
+/// The start of every planned panic text. The demo does not print panics that begin like this.
 pub const PLANNED_PANIC: &str = "too much: job ";
 
 impl Character {
     pub const ALL: [Self; 7] =
-        [Self::Steady, Self::Forgetful, Self::Jumpy, Self::Slow, Self::Stopped, Self::Stuck, Self::Hopeless];
+        [Self::Reliable, Self::Forgetful, Self::Jumpy, Self::Slow, Self::Stopped, Self::Stuck, Self::Hopeless];
 
     pub fn name(self) -> &'static str {
         match self {
-            Self::Steady => "steady",
+            Self::Reliable => "reliable",
             Self::Forgetful => "forgetful",
             Self::Jumpy => "jumpy",
             Self::Slow => "slow",
@@ -49,20 +49,20 @@ impl Character {
     pub fn jobs(self) -> u32 {
         match self {
             Self::Slow => JOBS / 10,
-            // All that lies behind the job it hangs in must fit into its mailbox.
+            // All jobs after the one in which it hangs must fit into its mailbox.
             Self::Stuck => JOBS / 2,
             _ => JOBS,
         }
     }
 
-    /// How to make such a worker, again and again.
+    /// Returns the props of such a worker.
     pub fn props(self) -> Props<Worker> {
         let mailbox = if self == Self::Slow { Mailbox::bounded(16) } else { Mailbox::default() };
         Props::new(move || Worker { character: self }).mailbox(mailbox).describe(|job| format!("job {job}"))
     }
 }
 
-/// An actor whose messages are the numbers of jobs.
+/// An actor whose messages are job numbers.
 pub struct Worker {
     character: Character,
 }
