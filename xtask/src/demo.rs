@@ -1,16 +1,16 @@
-//! Kills the demo repeatedly while it drives durable runs, then lets it finish.
+//! Kills the demo repeatedly during its durable runs, then lets it finish.
 //!
-//! The demo must resume its runs, say so, and check its sums.
+//! The demo must print which runs it picked up, and must end without an error.
 
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use xtask::step::{Outcome, cargo, output_of, output_within};
 
-/// How often the demo is killed, and how many resumed runs it must report at least.
+/// The number of kills, and the smallest number of runs that the demo must pick up.
 const KILLS: u64 = 8;
 const PICKED_UP_MIN: usize = 3;
-/// Time limit of the last demo, which is not killed.
+/// The time limit of a demo that is not killed.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 pub fn survives_kills() -> Outcome {
@@ -22,16 +22,18 @@ pub fn survives_kills() -> Outcome {
         let mut demo = Command::new(&program);
         let child = demo.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-        // The moments are spread over the whole demo.
+        // The times are spread over the duration of the demo.
         thread::sleep(Duration::from_millis(400 + kill * 173 % 900));
         child.kill().map_err(|error| format!("cannot kill the demo: {error}"))?;
-        let said = child.wait_with_output().map_err(|error| format!("cannot read what the demo said: {error}"))?;
-        seen += String::from_utf8_lossy(&said.stdout).matches("picked up \"").count();
+        let output = child.wait_with_output().map_err(|error| format!("cannot read the output of the demo: {error}"))?;
+        seen += String::from_utf8_lossy(&output.stdout).matches("picked up \"").count();
     }
-    let said = output_within(TIME_MAX, Command::new(&program).arg("demo"))?;
-    seen += said.matches("picked up \"").count();
+    let text = output_within(TIME_MAX, Command::new(&program).arg("demo"))?;
+    seen += text.matches("picked up \"").count();
     if seen < PICKED_UP_MIN {
-        return Err(format!("{said}\nkilled {KILLS} times, it picked up {seen} runs; expected at least {PICKED_UP_MIN}"));
+        return Err(format!(
+            "{text}\nthe demo was killed {KILLS} times and picked up {seen} runs, expected at least {PICKED_UP_MIN}"
+        ));
     }
     Ok(())
 }
