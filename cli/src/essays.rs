@@ -57,7 +57,9 @@ async fn plan(mut essay: Essay) -> Result<Essay, pleach::BoxError> {
 }
 
 /// Makes the node of one draft. It is paid for once, however often the demo is killed here.
-fn draft(part: &'static str) -> impl Fn(NodeContext, Essay) -> pleach::runtime::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
+fn draft(
+    part: &'static str,
+) -> impl Fn(NodeContext, Essay) -> pleach::runtime::BoxFuture<'static, Result<Essay, pleach::BoxError>> {
     move |cx, mut essay| {
         Box::pin(async move {
             let till = cx.extension::<Till>().ok_or("the run has no till: add it with `extension`")?.clone();

@@ -84,7 +84,7 @@ pub use base::time::Instant;
 pub use base::timeout::Elapsed;
 pub use base::timeout::Timeout;
 #[cfg(feature = "std")]
-pub use dispatcher::threads::StdClock;
+pub use dispatcher::std_clock::StdClock;
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
 pub use events::annotated::AnnotatedError;
 pub use events::cause::{Cause, Exit};

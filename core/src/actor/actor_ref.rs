@@ -14,7 +14,7 @@ use crate::mailbox::send_error::SendError;
 use crate::mailbox::{PriorityEnvelope, control};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::any_ref::Exited;
-use crate::tree::member::Member;
+use crate::tree::member::{Member, SupervisedMember};
 use crate::tree::node;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -174,15 +174,15 @@ fn add_wait_edge_from(
     let edge = Edge { target, wait: Wait::Answer(slot) };
     asker.begin_wait(edge.clone());
     details.edge = Some((Arc::clone(asker), edge.clone()));
-    if WaitCycle::over(asker, &edge).is_some() { break_cycles(asker, details, &edge) } else { Ok(()) }
+    if WaitCycle::find(asker, &edge).is_some() { break_cycles(asker, details, &edge) } else { Ok(()) }
 }
 
 /// Admits the sends that wait in a cycle with this ask. If the ask still cannot get an answer, it
 /// fails, or a lint is reported if it has a timeout.
 #[cold]
 fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> Result<(), AskError> {
-    WaitCycle::admit_all(asker, edge);
-    let Some(cycle) = WaitCycle::of_asks(asker, edge) else { return Ok(()) };
+    WaitCycle::admit_sends(asker, edge);
+    let Some(cycle) = WaitCycle::find_ask_cycle(asker, edge) else { return Ok(()) };
     if !details.timeout.is_set() {
         return Err(AskError::Cycle(cycle.paths()));
     }

@@ -258,7 +258,7 @@ impl<A: Actor> Context<A> {
         if let Some(parent) = self.cell.node().parent()
             && let Some((next, failure)) = supervision::escalate(parent, &failure, false)
         {
-            supervision::propagate(next, failure);
+            supervision::propagate::propagate(next, failure);
         }
         failure
     }
@@ -266,7 +266,7 @@ impl<A: Actor> Context<A> {
     /// Creates a failure of this incarnation and reports it as an event.
     fn recorded(&self, error: BoxError) -> FailureInfo {
         let failure = self.cell.node().failure(self.incarnation, Reason::Error(error));
-        self.cell.node().events().failure(&failure);
+        self.cell.node().events().record_failure(&failure);
         failure
     }
 

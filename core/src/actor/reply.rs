@@ -91,7 +91,7 @@ impl<T: Send + 'static> Drop for Reply<T> {
         let slot: Arc<dyn Unanswered> = slot;
         let member = current::member();
         let not_kept = match member {
-            Some(member) => member.hold_unanswered(slot).err(),
+            Some(member) => member.keep_unanswered(slot).err(),
             None => Some(slot),
         };
         if let Some(slot) = not_kept {

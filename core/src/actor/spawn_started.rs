@@ -6,7 +6,7 @@ use crate::actor::spawn::SpawnError;
 use crate::actor::{Actor, spawn};
 use crate::base::lock::Lock;
 use crate::base::wakers;
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use crate::events::cause::Exit;
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::Exited;
@@ -40,7 +40,7 @@ impl StartNotice {
     }
 
     fn poll(&self, waker: &Waker) -> bool {
-        let mut waker = Spare::of(waker);
+        let mut waker = ClonedWaker::of(waker);
         self.0.with(|state| {
             waker.put(&mut state.waker);
             state.started

@@ -1,5 +1,7 @@
-//! Waiting from a plain thread, with `std`: the thread parks, and its deadline is its own, so it is told even when no worker of the
-//! runtime is free.
+//! Waits for a future on a plain thread. Needs `std`.
+//!
+//! The thread parks between polls. A deadline is measured by the thread itself, so it also expires
+//! when every worker of the runtime is busy.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -10,20 +12,31 @@ use core::time::Duration;
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-struct Unpark(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-/// A waker that unparks the current thread.
+/// Returns a waker that unparks the current thread.
 pub(crate) fn thread_waker() -> Waker {
-    Waker::from(Arc::new(Unpark(thread::current())))
+    Waker::from(Arc::new(ThreadWaker(thread::current())))
 }
 
-/// Waits for `future` on this thread, which parks meanwhile. For threads outside a runtime; inside one it holds up a worker.
+/// Polls `future` on the current thread until it is ready, and returns its output.
+///
+/// The thread parks between polls. Use it on threads outside of a runtime, such as `main` or a
+/// test. On a worker thread of a runtime it blocks that worker, and can deadlock if `future` needs
+/// the same worker.
+///
+/// # Examples
+///
+/// ```
+/// let sum = pleach::block_on(async { 1 + 1 });
+/// assert_eq!(sum, 2);
+/// ```
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = thread_waker();
@@ -35,7 +48,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// As [`block_on`], for at most `wait`. `None` if that passed.
+/// Like [`block_on`], but returns `None` once `wait` has passed.
 pub(crate) fn block_on_for<T>(future: impl Future<Output = T>, wait: Duration) -> Option<T> {
     let deadline = Instant::now().checked_add(wait);
     let mut future = pin!(future);

@@ -1,18 +1,24 @@
-//! `Lock`: a short mutual exclusion, and the only file of pleach with `unsafe` in it.
+//! [`Lock`]: a short lock. This file contains the only `unsafe` code of pleach.
 //!
-//! A lock guards a few words for a few dozen instructions: nothing is awaited, woken, allocated in bulk or dropped that belongs
-//! to a user while one is held, and no two are ever held at once. That is what makes spinning right:
+//! A lock protects a few words for a few dozen instructions. Rules for every caller:
+//! 1. While a lock is held, nothing is awaited, woken, allocated in bulk or dropped that belongs to
+//!    a user.
+//! 2. A thread never holds two locks at once.
 //!
-//! * with `std` it spins, and yields its thread when the holder seems to have lost its core;
-//! * without `std` it is a critical section, since a spin lock deadlocks between an interrupt and the thread it interrupted;
-//! * under loom it is loom's mutex, so that the models explore what the lock protects. The spin lock has a model of its own below.
+//! These rules keep the critical sections short, so spinning is the right way to wait:
+//! - With `std` a waiter spins 64 times and then yields its thread, in case the holder lost its
+//!   core.
+//! - Without `std` the lock is a critical section. A spin lock would deadlock between an interrupt
+//!   and the thread that it interrupted.
+//! - Under loom it is loom's mutex, so that the models explore the code that the lock protects. The
+//!   spin lock itself has its own model at the end of this file.
 //!
-//! `with` takes a closure rather than giving out a guard, so that a reader sees where the lock ends and the compiler sees that
-//! nothing is carried across an await.
+//! `with` takes a closure and returns no guard. The reader sees where the lock ends, and the
+//! compiler rejects a lock that is held across an await.
 #![allow(unsafe_code)]
 
 #[cfg(all(not(loom), not(feature = "std")))]
-pub(crate) use section::Lock;
+pub(crate) use critical::Lock;
 #[cfg(all(not(loom), feature = "std"))]
 pub(crate) use spin::Lock;
 #[cfg(loom)]
@@ -25,22 +31,23 @@ mod spin {
     #[cfg(loom)]
     use loom::sync::atomic::{AtomicBool, Ordering};
 
-    /// How often a waiter looks again before it gives its core away.
+    /// How often a waiter checks the lock before it yields its thread.
     #[cfg(not(loom))]
     const SPINS_MAX: u32 = 64;
 
     pub(crate) struct Lock<T> {
-        held: AtomicBool,
-        value: Slot<T>,
+        locked: AtomicBool,
+        value: ValueCell<T>,
     }
 
-    // SAFETY: `value` is reached only between `acquire` and the release of the same `Held`, one thread at a time, so sharing the
-    // lock hands the value from thread to thread; that is what `T: Send` allows.
+    // SAFETY: `value` is accessed only between `acquire` and the drop of the returned `LockGuard`,
+    // by one thread at a time. Sharing the lock therefore moves the value between threads, which
+    // `T: Send` allows.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self { held: AtomicBool::new(false), value: Slot::new(value) }
+            Self { locked: AtomicBool::new(false), value: ValueCell::new(value) }
         }
 
         #[cfg(not(loom))]
@@ -48,30 +55,31 @@ mod spin {
             self.value.into_inner()
         }
 
-        /// Runs `f` alone. If `f` panics the lock is released and the value stays as `f` left it.
+        /// Runs `f` with exclusive access to the value. If `f` panics, the lock is released and the
+        /// value keeps the state in which `f` left it.
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-            let _held = self.acquire();
+            let _guard = self.acquire();
             self.value.with_mut(|value| {
-                // SAFETY: `_held` proves that this thread alone is between acquire and release, and `with` gives out no
-                // reference that outlives it: `R` cannot borrow from the closure's argument.
+                // SAFETY: `_guard` proves that only this thread is between acquire and release. No
+                // reference outlives it: `R` cannot borrow from the closure's argument.
                 f(unsafe { &mut *value })
             })
         }
 
         #[inline]
-        fn acquire(&self) -> Held<'_> {
-            if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                self.acquire_slowly();
+        fn acquire(&self) -> LockGuard<'_> {
+            if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                self.acquire_slow();
             }
-            Held(&self.held)
+            LockGuard(&self.locked)
         }
 
         #[cold]
-        fn acquire_slowly(&self) {
+        fn acquire_slow(&self) {
             loop {
                 self.wait_until_free();
-                if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return;
                 }
             }
@@ -80,7 +88,7 @@ mod spin {
         #[cfg(not(loom))]
         fn wait_until_free(&self) {
             let mut spins = 0;
-            while self.held.load(Ordering::Relaxed) {
+            while self.locked.load(Ordering::Relaxed) {
                 if spins < SPINS_MAX {
                     spins += 1;
                     core::hint::spin_loop();
@@ -96,10 +104,10 @@ mod spin {
         }
     }
 
-    /// Releases on drop, so that a panic inside `with` does not leave the lock held.
-    struct Held<'a>(&'a AtomicBool);
+    /// Releases the lock on drop, so a panic inside `with` does not leave it locked.
+    struct LockGuard<'a>(&'a AtomicBool);
 
-    impl Drop for Held<'_> {
+    impl Drop for LockGuard<'_> {
         #[inline]
         fn drop(&mut self) {
             self.0.store(false, Ordering::Release);
@@ -107,13 +115,13 @@ mod spin {
     }
 
     #[cfg(loom)]
-    use loom::cell::UnsafeCell as Slot;
+    use loom::cell::UnsafeCell as ValueCell;
 
     #[cfg(not(loom))]
-    struct Slot<T>(core::cell::UnsafeCell<T>);
+    struct ValueCell<T>(core::cell::UnsafeCell<T>);
 
     #[cfg(not(loom))]
-    impl<T> Slot<T> {
+    impl<T> ValueCell<T> {
         fn new(value: T) -> Self {
             Self(core::cell::UnsafeCell::new(value))
         }
@@ -130,7 +138,7 @@ mod spin {
 }
 
 #[cfg(all(not(loom), not(feature = "std")))]
-mod section {
+mod critical {
     use core::cell::RefCell;
     use critical_section::Mutex;
 

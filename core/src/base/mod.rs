@@ -1,4 +1,19 @@
-//! Foundations: locks, wakers, time, the runtime interface and panics as values. Nothing here knows of the tree.
+//! Foundations: locks, wakers, time, the runtime interface and panics as values.
+//!
+//! Nothing in this room knows about the tree. Every other room may import from it.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `block_on` | waiting for a future on a plain thread (`std`) |
+//! | `catch` | turning a panic of user code into a [`Reason`](crate::Reason) |
+//! | `lock` | the only lock of this crate, and its only `unsafe` code |
+//! | `reason` | why user code failed |
+//! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
+//! | `snapshot` | a value that is read and replaced as a whole |
+//! | `sync` | atomics, real or loom's |
+//! | `time`, `timeout` | instants of a runtime's clock; a future with a time limit |
+//! | `visits` | counts loop iterations for the tests of complexity |
+//! | `wakers` | registered wakers, and waking them outside of locks |
 
 #[cfg(feature = "std")]
 pub(crate) mod block_on;

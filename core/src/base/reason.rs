@@ -1,24 +1,35 @@
-//! [`Reason`]: why user code failed. An error that it returned, or a panic.
+//! [`Reason`]: why user code failed, either with a returned error or with a panic.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::error::Error;
 use core::fmt;
 
-/// Any error that can travel between threads.
+/// A boxed error that can be sent and shared between threads.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why it failed.
+/// Why user code failed. The `Display` text is the error, or the panic message with its location.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{Reason, catch_panic};
+///
+/// let reason = catch_panic(|| panic!("disk full")).unwrap_err();
+/// assert!(matches!(&reason, Reason::Panic { message, .. } if message == "disk full"));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// User code returned this error.
+    /// User code returned this error from a handler, hook or task.
     Error(BoxError),
-    /// User code panicked.
+    /// User code panicked, and the panic was caught.
     Panic {
-        /// What the panic said: its text, or the text of an error, a number or the like that it carried. Of other types nothing can be said.
+        /// The text of the panic. A payload that is an error or a number is shown as text. For a
+        /// payload of an unknown type the message says so.
         message: String,
-        /// Where it panicked, as `file:line:column`, if the panic hook is still ours.
+        /// Where the panic happened, as `file:line:column`. `None` if another panic hook has
+        /// replaced the one of pleach.
         location: Option<String>,
     },
 }

@@ -1,4 +1,7 @@
-//! `Runtime`: the one way out of core. Whoever can spawn a future, tell the time, sleep and give a random number can run pleach.
+//! [`Runtime`]: the only interface between this crate and the outside world.
+//!
+//! An implementation spawns futures, tells the time, sleeps and returns random numbers. That is all
+//! pleach needs to run.
 
 use crate::base::time::Instant;
 use alloc::boxed::Box;
@@ -7,57 +10,100 @@ use core::pin::Pin;
 use core::task::Waker;
 use core::time::Duration;
 
-/// A boxed future that can move between threads.
+/// A boxed, pinned future that can be sent between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a system runs on: Tokio, the [`Dispatcher`](crate::Dispatcher) or the simulator; anything else can implement it.
+/// The executor, clock and random source that a system runs on.
 ///
-/// The trait is object-safe and held behind an `Arc`, so that no public type carries a runtime parameter. Everything core does
-/// about scheduling, time and chance goes through it, which is why one seed can replay a whole program.
+/// Implementations: Tokio (in `pleach`), the built-in [`Dispatcher`](crate::Dispatcher) and its
+/// simulator. The trait is object-safe and stored as `Arc<dyn Runtime>`, so no public type has a
+/// runtime parameter. All scheduling, time and randomness of this crate go through it, so one seed
+/// can replay a whole program.
+///
+/// # Examples
+///
+/// A runtime that adds a fixed offset to the clock of another one:
+///
+/// ```
+/// use pleach::{BoxFuture, Dispatcher, Instant, Runtime};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// struct Shifted(Arc<dyn Runtime>, Duration);
+///
+/// impl Runtime for Shifted {
+///     fn spawn(&self, task: BoxFuture<'static, ()>) {
+///         self.0.spawn(task);
+///     }
+///     fn now(&self) -> Instant {
+///         self.0.now() + self.1
+///     }
+///     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+///         self.0.sleep_until(Instant::after_start(at.since_start().saturating_sub(self.1)))
+///     }
+///     fn random(&self) -> u64 {
+///         self.0.random()
+///     }
+/// }
+///
+/// let dispatcher = Dispatcher::seeded(1);
+/// let runtime = Shifted(dispatcher.runtime(), Duration::from_secs(60));
+/// assert_eq!(runtime.now().since_start(), Duration::from_secs(60));
+/// ```
 pub trait Runtime: Send + Sync + 'static {
-    /// Runs `task` to its end, from now on, without waiting for it. If the runtime has shut down it drops the task.
+    /// Starts `task` and returns without waiting for it. A runtime that has shut down drops the
+    /// task.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 
-    /// Runs `work`, which may block its thread for long, on a thread for that. Unless a runtime says otherwise it is a task like any other
-    /// and holds up a worker, as in the simulator. A runtime that has shut down drops it.
+    /// Runs `work`, which may block its thread for a long time. A runtime that has shut down drops
+    /// it.
+    ///
+    /// The default implementation spawns it as an ordinary task, which blocks a worker. Runtimes
+    /// with a thread pool for blocking work override it.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
         self.spawn(Box::pin(async move { work() }));
     }
 
-    /// The time now, on this runtime's clock. It never goes back.
+    /// Returns the current time on this runtime's clock, which never goes backwards.
     fn now(&self) -> Instant;
 
-    /// A future that is ready once `now() >= at`.
+    /// Returns a future that completes once `now() >= at`.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 
-    /// A random number, from a source that a seed can fix.
+    /// Returns a random number, from a source that a seed can fix.
     fn random(&self) -> u64;
 
-    /// The time of day, as the time since the start of 1970 (UTC), if this runtime has one of its own: a simulation's begins in 1970. `None` is
-    /// that of the machine.
+    /// Returns the time of day as the time since 1970-01-01 UTC. Default: `None`, which means the
+    /// clock of the machine.
+    ///
+    /// The simulator overrides it: its virtual time of day starts in 1970.
     fn time_of_day(&self) -> Option<Duration> {
         None
     }
 
-    /// Wakes a task that has control work to do (a stop, a cancel, a restart). A runtime with a queue of its own lets it go first.
+    /// Wakes a task that has control work to do: a stop, a cancel or a restart. Default:
+    /// `waker.wake()`.
+    ///
+    /// A runtime with its own queue may put such a task before the others.
     fn wake_for_control(&self, waker: Waker) {
         waker.wake();
     }
 }
 
-/// A small generator of random numbers (SplitMix64): the same seed gives the same numbers on every machine.
+/// A small random number generator (SplitMix64). The same seed gives the same numbers on every
+/// machine.
 ///
-/// It is for scheduling settings and jitter, not for secrets.
+/// It serves scheduling decisions and jitter. It is not suitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that begins at `seed`.
+    /// Creates a generator that starts from `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number of the sequence.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -65,9 +111,10 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `0..end`, or 0 if `end` is 0.
+    /// Returns a number in `0..end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        // The high half of a 128-bit product spreads evenly enough for settings, without a division.
+        // The high half of a 128-bit product is uniform enough for scheduling and needs no
+        // division.
         ((u128::from(self.next_u64()) * end as u128) >> 64) as usize
     }
 }

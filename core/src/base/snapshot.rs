@@ -1,8 +1,11 @@
-//! `Snapshot`: a value that is read whole and replaced whole, so that nobody holds a lock while working with it.
+//! [`Snapshot`]: a value that is read as a whole and replaced as a whole, without holding a lock in
+//! between.
 //!
-//! A reader takes a counted reference under the lock and goes through the value without it: it sees the value as it was, whatever
-//! happens meanwhile. A writer makes the next value outside the lock, and puts it in place only if nobody else has changed it since;
-//! otherwise it makes it again from what is there now. What is replaced is dropped outside the lock too.
+//! - A reader clones an `Arc` under the lock and then reads without it. It keeps seeing the value
+//!   of that moment.
+//! - A writer builds the next value outside of the lock. It stores the value only if no other
+//!   writer was faster; otherwise it builds the value again from the current one.
+//! - A replaced value is dropped outside of the lock.
 
 use crate::base::lock::Lock;
 use alloc::sync::Arc;
@@ -14,19 +17,19 @@ impl<T> Snapshot<T> {
         Self(Lock::new(Arc::new(value)))
     }
 
-    /// The value as it is now.
+    /// Returns the current value.
     pub(crate) fn get(&self) -> Arc<T> {
         self.0.with(|current| Arc::clone(current))
     }
 
-    /// Puts what `next` makes of the value in its place. `None` from `next` leaves it as it is. `next` may be called again when another
-    /// writer was faster, so it only computes.
+    /// Replaces the value with the one that `next` returns. If `next` returns `None`, the value
+    /// stays. `next` must be pure: it runs again if another writer was faster.
     pub(crate) fn update<R>(&self, mut next: impl FnMut(&T) -> Option<(T, R)>) -> Option<R> {
         loop {
             let seen = self.get();
             let (value, result) = next(&seen)?;
             let mut value = Arc::new(value);
-            // `seen` is held, so an address that is the same is the same value.
+            // `seen` keeps the old value alive, so an equal address means the same value.
             let replaced = self.0.with(|current| {
                 let unchanged = Arc::ptr_eq(current, &seen);
                 if unchanged {

@@ -1,4 +1,4 @@
-//! The atomics of the build at hand: core's, or loom's under loom.
+//! Atomics: those of `core`, or loom's in the loom models.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};

@@ -1,32 +1,35 @@
-//! `Instant`: a point on the clock of one runtime, whatever that clock is.
+//! [`Instant`]: a point in time on the clock of one runtime.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A point in time on the clock of a [`Runtime`](crate::Runtime): the time since that clock began.
+/// A point in time on the clock of a [`Runtime`](crate::Runtime), stored as the time since that
+/// clock started.
 ///
-/// Core has no clock of its own. Instants of two runtimes have nothing to do with each other.
+/// This crate has no clock. Instants of two runtimes cannot be compared. Nanoseconds are stored in
+/// 64 bits; arithmetic saturates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The moment the clock began.
+    /// The instant at which the clock started.
     pub const ZERO: Self = Self(0);
-    /// A moment that never comes.
+    /// An instant that is never reached.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The instant this long after the clock began; what does not fit (584 years) is [`Instant::NEVER`].
+    /// Returns the instant `elapsed` after the clock started. More than 584 years give
+    /// [`Instant::NEVER`].
     pub fn after_start(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time since the clock began.
+    /// Returns the time between the start of the clock and this instant.
     pub fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// The time from `earlier` to this instant, zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,4 +1,4 @@
-//! `Timeout`: a future that is given so long, on the clock of a tree's runtime: virtual in the simulator.
+//! [`Timeout`]: a future with a time limit, measured by the clock of a runtime.
 
 use crate::base::runtime::{BoxFuture, Runtime};
 use core::fmt;
@@ -9,7 +9,10 @@ use core::time::Duration;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A future with a limit of time; from [`Context::timeout`](crate::Context::timeout).
+    /// A future with a time limit; returned by [`Context::timeout`](crate::Context::timeout).
+    ///
+    /// Completes with the output of the inner future, or with [`Elapsed`] once the limit has
+    /// passed. An output that is ready in the same poll wins. Dropping it drops the inner future.
     #[must_use = "futures do nothing unless awaited"]
     pub struct Timeout<F> {
         #[pin]
@@ -30,7 +33,7 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // The future goes first: an output that is there in time counts.
+        // The inner future is polled first: an output that is ready in time wins.
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
@@ -38,13 +41,16 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// The error of a task that did not end within the time it was given.
+/// The error of a future that did not complete within its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed(pub Duration);
+pub struct Elapsed(
+    /// The time limit that has passed.
+    pub Duration,
+);
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not done within {:?}", self.0)
+        write!(f, "timed out after {:?}", self.0)
     }
 }
 

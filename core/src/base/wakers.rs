@@ -1,35 +1,42 @@
-//! `Wakers`: the tasks that wait for one thing. A waiter that is dropped leaves nothing behind, and a single one costs no allocation.
+//! [`Wakers`]: the wakers of all tasks that wait for one event.
+//!
+//! Invariants:
+//! 1. A dropped waiter removes its waker.
+//! 2. One waiter needs no allocation.
+//! 3. A waker is user code. It is cloned, woken and dropped outside of locks, and a panic in it
+//!    stays contained.
 
 use crate::base::catch;
 use alloc::boxed::Box;
 use core::task::Waker;
 use slab::Slab;
 
-/// The tasks waiting for one event, each under a key that its future keeps.
+/// The wakers of the tasks that wait for one event. Each future keeps the key of its waker.
 ///
-/// Taking all waiters begins a new generation. A future that comes back with a key of an earlier one is registered anew.
+/// Taking all wakers starts a new generation. A future with a key of an earlier generation is
+/// registered again.
 #[derive(Default)]
 pub(crate) struct Wakers {
     first: Option<Waker>,
-    /// Boxed, because most things have one waiter at most.
+    /// Boxed, because most events have at most one waiter.
     rest: Option<Box<Slab<Waker>>>,
     generation: u32,
 }
 
-/// Where a waiter is registered: `None` while it is not.
-pub(crate) type Key = Option<Place>;
+/// Where a waiter is registered; `None` while it is not.
+pub(crate) type WakerKey = Option<Registration>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Registration {
     generation: u32,
-    /// `None` is the first place, which needs no allocation.
+    /// `None` means the inline waker `first`, which needs no allocation.
     at: Option<u32>,
 }
 
 impl Wakers {
-    /// Puts a waker under `key`, or under a new key if there is none yet.
-    pub(crate) fn register(&mut self, key: &mut Key, waker: &mut Spare) {
-        if let Some(known) = key.and_then(|place| self.get_mut(place)) {
+    /// Stores a waker under `key`, or under a new key if `key` is `None` or outdated.
+    pub(crate) fn register(&mut self, key: &mut WakerKey, waker: &mut ClonedWaker) {
+        if let Some(known) = key.and_then(|registration| self.get_mut(registration)) {
             return waker.replace(known);
         }
         let Some(waker) = waker.0.take() else { return };
@@ -40,29 +47,29 @@ impl Wakers {
                 None
             }
         };
-        *key = Some(Place { generation: self.generation, at });
+        *key = Some(Registration { generation: self.generation, at });
     }
 
-    fn get_mut(&mut self, place: Place) -> Option<&mut Waker> {
-        match place.at {
-            _ if place.generation != self.generation => None,
+    fn get_mut(&mut self, registration: Registration) -> Option<&mut Waker> {
+        match registration.at {
+            _ if registration.generation != self.generation => None,
             None => self.first.as_mut(),
             Some(at) => self.rest.as_mut()?.get_mut(at as usize),
         }
     }
 
-    /// Forgets a waiter. Gives back its waker, for the caller to drop outside its lock.
-    pub(crate) fn remove(&mut self, key: &mut Key) -> Option<Waker> {
+    /// Removes a waiter and returns its waker, which the caller drops outside of its lock.
+    pub(crate) fn remove(&mut self, key: &mut WakerKey) -> Option<Waker> {
         match key.take()? {
-            place if place.generation != self.generation => None,
-            Place { at: None, .. } => self.first.take(),
-            Place { at: Some(at), .. } => self.rest.as_mut()?.try_remove(at as usize),
+            registration if registration.generation != self.generation => None,
+            Registration { at: None, .. } => self.first.take(),
+            Registration { at: Some(at), .. } => self.rest.as_mut()?.try_remove(at as usize),
         }
     }
 
-    /// Takes all waiters, for the caller to wake outside its lock.
+    /// Takes all wakers, which the caller wakes outside of its lock.
     #[inline]
-    pub(crate) fn take(&mut self) -> Taken {
+    pub(crate) fn take(&mut self) -> TakenWakers {
         if self.first.is_none() && self.rest.is_none() {
             return None;
         }
@@ -76,20 +83,24 @@ impl Wakers {
     }
 }
 
-/// A waker on its way into a place behind a lock, or out of it. A waker is a user's: this one is cloned before the lock is taken, and
-/// whichever is left over is dropped after that, where a panic harms nobody.
-pub(crate) struct Spare(Option<Waker>);
+/// A waker that was cloned before a lock is taken, on its way into or out of a field behind that
+/// lock.
+///
+/// A waker is user code: cloning and dropping it may panic. The clone is made before the lock is
+/// taken. The waker that is left over is dropped after the lock is released, and its panic is
+/// contained.
+pub(crate) struct ClonedWaker(Option<Waker>);
 
-impl Spare {
-    /// A clone, made by a caller that holds no lock. One that panics is the panic of whoever is polled.
+impl ClonedWaker {
+    /// Clones `waker`. The caller must hold no lock; a panic of the clone reaches the caller.
     #[inline]
     pub(crate) fn of(waker: &Waker) -> Self {
         Self(Some(waker.clone()))
     }
 
-    /// Puts it into a place, and holds the one that was there.
-    pub(crate) fn put(&mut self, place: &mut Option<Waker>) {
-        match place {
+    /// Stores the waker in `slot` and keeps the one that was there before.
+    pub(crate) fn put(&mut self, slot: &mut Option<Waker>) {
+        match slot {
             Some(known) => self.replace(known),
             none => *none = self.0.take(),
         }
@@ -104,7 +115,7 @@ impl Spare {
     }
 }
 
-impl Drop for Spare {
+impl Drop for ClonedWaker {
     #[inline]
     fn drop(&mut self) {
         if self.0.is_some() {
@@ -113,15 +124,15 @@ impl Drop for Spare {
     }
 }
 
-/// Those that were waiting, if there were any.
-pub(crate) type Taken = Option<Waiters>;
+/// All wakers of a [`Wakers`], or `None` if no task was waiting.
+pub(crate) type TakenWakers = Option<Waiters>;
 
-/// The first, and the others.
+/// The inline waker and the others.
 pub(crate) type Waiters = (Option<Waker>, Option<Box<Slab<Waker>>>);
 
-/// Wakes all of them. One that panics harms nobody else.
+/// Wakes all of them. A panic in one waker does not affect the others.
 #[inline]
-pub(crate) fn wake_all(waiting: Taken) {
+pub(crate) fn wake_all(waiting: TakenWakers) {
     if let Some(waiters) = waiting {
         wake_waiters(waiters);
     }
@@ -135,13 +146,14 @@ fn wake_waiters((first, rest): Waiters) {
     }
 }
 
-/// Wakes each of them, for a caller that holds no lock. One that panics harms nobody else.
+/// Wakes each waker. The caller must hold no lock. A panic in one waker does not affect the others.
 #[inline]
 pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(|waker| drop(catch::catch(|| waker.wake())));
 }
 
-/// Drops wakers that are needed no more, for a caller that holds no lock. One that panics harms nobody else.
+/// Drops wakers that are no longer needed. The caller must hold no lock. A panic in one waker does
+/// not affect the others.
 #[inline]
 pub(crate) fn discard(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(|waker| drop(catch::catch(|| drop(waker))));
@@ -153,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_key_of_an_earlier_generation_touches_nobody_else() {
-        let noop = || Spare::of(Waker::noop());
+        let noop = || ClonedWaker::of(Waker::noop());
         let mut wakers = Wakers::default();
         let (mut early, mut late) = (None, None);
         wakers.register(&mut early, &mut noop());

@@ -1,32 +1,45 @@
-//! `Dispatcher`: a runtime in one value, for wherever there is no other: no thread of its own, no global, `no_std`.
+//! [`Dispatcher`]: the built-in runtime. It has no threads and no globals, and works without `std`.
 //!
-//! Whoever drives it decides when something runs: one step at a time ([`Dispatcher::dispatch_next`]), all that is ready
-//! ([`Dispatcher::drain_ready`]), or for good ([`Dispatcher::run_forever`], [`Dispatcher::blocking_dispatch_loop`]). Tasks woken for
-//! control go first. With a seed it is the simulator: virtual time that jumps to the next timer, and a seeded choice of what runs next,
-//! so that one seed gives one trace ([`Dispatcher::seeded`]).
+//! The caller drives it: one step at a time ([`Dispatcher::dispatch_next`]), until nothing is ready
+//! ([`Dispatcher::drain_ready`]), or without end ([`Dispatcher::run_forever`],
+//! [`Dispatcher::blocking_dispatch_loop`]). Tasks that were woken for control run first.
 //!
-//! Owned here: the tasks, the ready queue, the timers. Invariants:
-//! 1. A task is in the ready queue at most once; waking it while it runs puts it back.
-//! 2. A task's future is polled by one thread at a time: whoever steps takes it out of the task and puts it back. A second driver
-//!    that comes upon it meanwhile leaves word, so no wake-up is lost.
-//! 3. Nothing is polled, woken or dropped under the lock.
-//! 4. A driver that waits is registered, and knows the earliest timer: whoever makes something ready, or sets an earlier timer, wakes
-//!    all that wait. A driver that is dropped leaves nothing behind.
+//! With a seed it is the simulator ([`Dispatcher::seeded`]): virtual time jumps to the next timer,
+//! and a seeded random choice picks the next task. One seed always gives the same trace.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `mod` | the public handle and the scheduler |
+//! | `driver` | a caller that drives the scheduler, and its wake-ups |
+//! | `run_queue` | the tasks, the ready queue and the timers, behind one lock |
+//! | `spawned_task` | one task: its future and its waker |
+//! | `runtime` | the [`Runtime`] implementation: spawning and sleeping |
+//! | `std_clock` | the clock of the machine, and driving from a thread (`std`) |
+//!
+//! Invariants:
+//! 1. A task is in the ready queue at most once. Waking it while it runs puts it back.
+//! 2. One thread at a time polls the future of a task. It takes the future out of the task and puts
+//!    it back. A second driver that finds the future taken sets `again`, so no wake-up is lost.
+//! 3. Nothing is polled, woken or dropped while the queue's lock is held.
+//! 4. A waiting driver is registered and knows the earliest timer. Code that makes a task ready or
+//!    sets an earlier timer wakes all waiting drivers. A dropped driver removes its registration.
 
-pub(crate) mod handle;
-pub(crate) mod job;
-pub(crate) mod queue;
+mod driver;
+pub(crate) mod run_queue;
+pub(crate) mod runtime;
+pub(crate) mod spawned_task;
 #[cfg(feature = "std")]
-pub(crate) mod threads;
+pub(crate) mod std_clock;
 
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
 use crate::base::sync::{AtomicBool, Ordering};
 use crate::base::time::Instant;
-use crate::base::wakers::{Key, Spare, discard, wake_all, wake_each};
-use crate::dispatcher::handle::Handle;
-use crate::dispatcher::job::{Job, Place};
-use crate::dispatcher::queue::Queue;
+use crate::base::wakers::{wake_all, wake_each};
+use crate::dispatcher::driver::Driver;
+use crate::dispatcher::run_queue::RunQueue;
+use crate::dispatcher::runtime::DispatcherRuntime;
+use crate::dispatcher::spawned_task::{FutureSlot, SpawnedTask};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::fmt;
@@ -34,90 +47,124 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-/// After this many polls [`Dispatcher::run_until`] and [`Dispatcher::run_forever`] let the executor around them run others.
-const POLLS_PER_TURN_MAX: usize = 64;
-
-/// Where a dispatcher gets its time from.
+/// The clock of a [`Dispatcher`]. Implement it for boards without `std`.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// Returns the current time, which must never go backwards.
     fn now(&self) -> Instant;
 
-    /// Wakes `waker` at `at`, or earlier. A dispatcher that is driven by a blocked thread does not need it.
+    /// Wakes `waker` at `at`, or earlier. Default: does nothing.
+    ///
+    /// A dispatcher that is driven by a blocked thread does not need it.
     fn wake_at(&self, at: Instant, waker: &Waker) {
         let _ = (at, waker);
     }
 
-    /// Nobody needs `waker` to be woken any more: whoever gave it to [`wake_at`](Self::wake_at) is gone. Waking it does no harm.
+    /// Cancels what [`wake_at`](Self::wake_at) was called for with this `waker`. Default: does
+    /// nothing.
+    ///
+    /// Waking the waker anyway is allowed.
     fn forget(&self, waker: &Waker) {
         let _ = waker;
     }
 }
 
-/// A runtime that is driven by hand, from an executor or from a thread. Dropping it drops every task in it.
+/// A runtime that the caller drives, from an executor or from a thread. Dropping it drops all its
+/// tasks.
+///
+/// # Examples
+///
+/// The simulator runs a program in virtual time. A sleep of one hour takes no real time:
+///
+/// ```
+/// use pleach::{Dispatcher, Instant};
+/// use std::time::Duration;
+///
+/// let sim = Dispatcher::seeded(7);
+/// let runtime = sim.runtime();
+/// let wake_up = Instant::after_start(Duration::from_secs(3600));
+/// let woke_at = sim.simulate(async {
+///     runtime.sleep_until(wake_up).await;
+///     runtime.now()
+/// });
+/// assert_eq!(woke_at, Ok(wake_up));
+/// ```
+///
+/// On the clock of the machine, driven by the current thread:
+///
+/// ```
+/// use pleach::Dispatcher;
+///
+/// let dispatcher = Dispatcher::on_std();
+/// let sum = dispatcher.blocking_run_until(async { 1 + 1 });
+/// assert_eq!(sum, 2);
+/// ```
 pub struct Dispatcher {
-    inner: Arc<Inner>,
+    scheduler: Arc<Scheduler>,
 }
 
-struct Inner {
-    queue: Lock<Queue>,
+struct Scheduler {
+    queue: Lock<RunQueue>,
     clock: Option<Arc<dyn Clock>>,
     waking_for_control: AtomicBool,
 }
 
-/// Something ready to run.
+/// An entry of the ready queue.
 #[derive(Clone)]
 enum Ready {
-    Job(Arc<Job>),
+    Task(Arc<SpawnedTask>),
     Main,
 }
 
-/// One poll of one task.
+/// One poll of one task, as recorded by [`Dispatcher::record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The task, by the order in which tasks were spawned; 0 is the future the simulation runs for.
+    /// The number of the task, in spawn order. 0 is the future passed to [`Dispatcher::simulate`].
     pub task: u64,
-    /// When.
+    /// The virtual time of the poll.
     pub at: Instant,
 }
 
-/// Nothing is ready and no timer is set, so what was awaited can never come.
+/// The simulation cannot continue: no task is ready and no timer is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalled;
 
 impl fmt::Display for Stalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing is ready and no timer is set: what is awaited can never come")
+        f.write_str("simulation stalled: no task is ready and no timer is set, so the awaited event can never come")
     }
 }
 
 impl core::error::Error for Stalled {}
 
 impl Dispatcher {
-    /// A dispatcher that tells time by `clock` and runs what is ready in order, control first.
+    /// Creates a dispatcher with this clock. It runs ready tasks in order, control first.
     pub fn new(clock: impl Clock) -> Self {
-        Self::with(Some(Arc::new(clock)), Queue::in_order())
+        Self::with(Some(Arc::new(clock)), RunQueue::fifo())
     }
 
-    /// The simulator: virtual time that begins at zero and jumps, and a choice of what runs next that `seed` fixes.
+    /// Creates the simulator. Its virtual time starts at zero, and `seed` fixes the order in which
+    /// tasks run.
     pub fn seeded(seed: u64) -> Self {
-        Self::with(None, Queue::seeded(seed))
+        Self::with(None, RunQueue::seeded(seed))
     }
 
-    fn with(clock: Option<Arc<dyn Clock>>, queue: Queue) -> Self {
+    fn with(clock: Option<Arc<dyn Clock>>, queue: RunQueue) -> Self {
         let waking_for_control = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { queue: Lock::new(queue), clock, waking_for_control }) }
+        Self { scheduler: Arc::new(Scheduler { queue: Lock::new(queue), clock, waking_for_control }) }
     }
 
-    /// The runtime to give to a system or a token.
+    /// Returns the runtime to pass to a system or a token.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::new(Handle(Arc::clone(&self.inner)))
+        Arc::new(DispatcherRuntime(Arc::clone(&self.scheduler)))
     }
 
-    /// Waits until something is ready, and runs it for one poll.
+    /// Waits until a task is ready and polls it once.
+    ///
+    /// Cancel safe: dropping the future loses no task.
     pub async fn dispatch_next(&self) {
-        let mut driver = Driver::of(&self.inner);
+        let mut driver = Driver::new(&self.scheduler);
         poll_fn(|cx| {
-            if self.inner.step(None).is_some() {
+            if self.scheduler.step(None).is_some() {
                 return Poll::Ready(());
             }
             driver.wait(cx.waker());
@@ -126,32 +173,39 @@ impl Dispatcher {
         .await;
     }
 
-    /// Runs what is ready, and what that makes ready, until nothing is. How many polls that took.
+    /// Runs ready tasks, including those that become ready meanwhile, until none is left. Returns
+    /// the number of polls.
     pub fn drain_ready(&self) -> usize {
         let mut polls = 0;
-        while self.inner.step(None).is_some() {
+        while self.scheduler.step(None).is_some() {
             polls += 1;
         }
         polls
     }
 
-    /// Drives everything until `future` is done. After 64 polls in a row it lets the executor around it run others.
+    /// Drives all tasks until `future` is done, and returns its output.
+    ///
+    /// Yields to the executor around it after 64 polls in a row.
     pub async fn run_until<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
-        let mut driver = Driver::of(&self.inner);
+        let mut driver = Driver::new(&self.scheduler);
         poll_fn(|cx| driver.take_turn(cx, |cx| future.as_mut().poll(cx))).await
     }
 
-    /// Drives everything for good. After 64 polls in a row it lets the executor around it run others.
+    /// Drives all tasks without end. Yields to the executor around it after 64 polls in a row.
     pub async fn run_forever(&self) -> core::convert::Infallible {
-        let mut driver = Driver::of(&self.inner);
+        let mut driver = Driver::new(&self.scheduler);
         poll_fn(|cx| driver.take_turn(cx, |_| Poll::Pending)).await
     }
 
-    /// Runs `future` and everything else in virtual time, from here, until `future` is done. For a dispatcher with a seed.
+    /// Runs `future` and all tasks in virtual time, until `future` is done. Use it on a dispatcher
+    /// with a seed.
+    ///
+    /// # Errors
+    /// Returns [`Stalled`] if no task is ready and no timer is set before `future` is done.
     pub fn simulate<T>(&self, future: impl Future<Output = T>) -> Result<T, Stalled> {
         let mut future = pin!(future);
-        let main = Arc::new(Main { queued: AtomicBool::new(false), inner: Arc::clone(&self.inner) });
+        let main = Arc::new(MainWaker { queued: AtomicBool::new(false), scheduler: Arc::clone(&self.scheduler) });
         let waker = Waker::from(Arc::clone(&main));
         waker.wake_by_ref();
         let mut output = None;
@@ -162,66 +216,69 @@ impl Dispatcher {
                     output = Some(done);
                 }
             };
-            let stepped = self.inner.step(Some(&mut poll_main));
+            let stepped = self.scheduler.step(Some(&mut poll_main));
             if let Some(output) = output {
-                self.inner.queue.with(|queue| queue.main = false);
+                self.scheduler.queue.with(|queue| queue.main = false);
                 return Ok(output);
             }
-            if stepped.is_none() && !self.inner.jump(Instant::NEVER) {
+            if stepped.is_none() && !self.scheduler.jump(Instant::NEVER) {
                 return Err(Stalled);
             }
         }
     }
 
-    /// Runs everything in virtual time until `at`, which is then the time.
+    /// Runs all tasks in virtual time until `at`, and sets the virtual time to `at`.
     pub fn run_until_time(&self, at: Instant) {
         loop {
             self.drain_ready();
-            if !self.inner.jump(at) {
+            if !self.scheduler.jump(at) {
                 break;
             }
         }
-        self.inner.queue.with(|queue| queue.now = queue.now.max(at));
+        self.scheduler.queue.with(|queue| queue.now = queue.now.max(at));
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     pub fn tasks_alive(&self) -> usize {
-        self.inner.queue.with(|queue| queue.jobs.len())
+        self.scheduler.queue.with(|queue| queue.tasks.len())
     }
 
-    /// How many polls there were so far.
+    /// Returns the number of polls so far.
     pub fn polls(&self) -> u64 {
-        self.inner.queue.with(|queue| queue.polls)
+        self.scheduler.queue.with(|queue| queue.polls)
     }
 
-    /// A hash over what ran, in which order and at what time: with a seed it is the same in every process.
+    /// Returns a hash of which tasks ran, in which order and at what time. A seed gives the same
+    /// hash in every process.
     pub fn trace_hash(&self) -> u64 {
-        self.inner.queue.with(|queue| queue.trace)
+        self.scheduler.queue.with(|queue| queue.trace)
     }
 
-    /// Keeps every step from now on, for [`steps`](Self::steps).
+    /// Starts recording every poll, for [`steps`](Self::steps). Clears earlier records.
     pub fn record(&self) {
-        self.inner.queue.with(|queue| queue.steps = Some(Default::default()));
+        self.scheduler.queue.with(|queue| queue.steps = Some(Default::default()));
     }
 
-    /// What ran so far, in order, since [`record`](Self::record).
+    /// Returns the polls since [`record`](Self::record), in order. Empty without a call of
+    /// `record`.
     pub fn steps(&self) -> alloc::vec::Vec<Step> {
-        self.inner.queue.with(|queue| queue.steps.clone().unwrap_or_default())
+        self.scheduler.queue.with(|queue| queue.steps.clone().unwrap_or_default())
     }
 
-    /// Mixes something the program did into the trace.
+    /// Mixes a value of the program into the trace hash.
     pub fn note(&self, what: u64) {
-        self.inner.queue.with(|queue| queue.mix(what));
+        self.scheduler.queue.with(|queue| queue.mix(what));
     }
 }
 
 impl Drop for Dispatcher {
     fn drop(&mut self) {
-        // Each task holds the queue and the queue holds each task: whoever owns the dispatcher unties the knot.
-        let (jobs, ready, timers) = self.inner.queue.with(Queue::shut);
+        // Each task references the scheduler and the scheduler references each task. The owner
+        // breaks this reference cycle.
+        let (tasks, ready, timers) = self.scheduler.queue.with(RunQueue::close);
         drop((ready, timers));
-        for job in jobs.into_values() {
-            let future = job.future.with(|place| core::mem::replace(place, Place::Gone));
+        for task in tasks.into_values() {
+            let future = task.future.with(|slot| core::mem::replace(slot, FutureSlot::Gone));
             drop(future);
         }
     }
@@ -233,7 +290,7 @@ impl fmt::Debug for Dispatcher {
     }
 }
 
-impl Inner {
+impl Scheduler {
     fn now(&self) -> Instant {
         match &self.clock {
             Some(clock) => clock.now(),
@@ -241,7 +298,7 @@ impl Inner {
         }
     }
 
-    /// Runs one ready thing for one poll. `None` if nothing is ready.
+    /// Polls one ready task once. Returns `None` if nothing is ready.
     fn step(&self, main: Option<&mut dyn FnMut()>) -> Option<()> {
         if let Some(clock) = &self.clock {
             self.fire(clock.now());
@@ -253,12 +310,12 @@ impl Inner {
                     main();
                 }
             }
-            Ready::Job(job) => job.run(),
+            Ready::Task(task) => task.run(),
         }
         Some(())
     }
 
-    /// Wakes every timer that is due at `now`.
+    /// Wakes every timer that is due at `now`. Returns whether any was due.
     fn fire(&self, now: Instant) -> bool {
         let due = self.queue.with(|queue| queue.take_due(now));
         let any = !due.is_empty();
@@ -266,7 +323,7 @@ impl Inner {
         any
     }
 
-    /// Virtual time jumps to the next timer, at most to `until`. False if there is none.
+    /// Moves virtual time to the next timer, at most to `until`. Returns false if no timer is left.
     fn jump(&self, until: Instant) -> bool {
         let next = self.queue.with(|queue| {
             let next = queue.next_timer().filter(|at| *at <= until && *at != Instant::NEVER)?;
@@ -285,94 +342,23 @@ impl Inner {
         wake_all(drivers);
     }
 
-    /// A driver leaves: the others look for themselves, at timers too, which it may have been the only one to know.
-    fn hand_over(&self) {
+    /// Wakes all other drivers because one leaves. They check the queue and also the timers, which
+    /// the leaving driver may have been the only one to know.
+    fn wake_drivers(&self) {
         wake_all(self.queue.with(|queue| queue.drivers.take()));
     }
 }
 
-/// Somebody who drives a dispatcher: its place among those that wait for more to do.
-struct Driver<'a> {
-    inner: &'a Inner,
-    key: Key,
-    /// The waker that the clock has.
-    alarm: Option<Waker>,
-}
-
-impl<'a> Driver<'a> {
-    fn of(inner: &'a Inner) -> Self {
-        Self { inner, key: None, alarm: None }
-    }
-
-    /// Runs what is ready until `done` is, for one turn at most. A driver that still has something to do comes back by itself.
-    fn take_turn<T>(&mut self, cx: &mut Context<'_>, mut done: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        for _ in 0..POLLS_PER_TURN_MAX {
-            if let Poll::Ready(output) = done(cx) {
-                self.inner.hand_over();
-                return Poll::Ready(output);
-            }
-            if self.inner.step(None).is_none() {
-                self.wait(cx.waker());
-                return Poll::Pending;
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    /// Leaves `waker` for whatever becomes ready, and for the next timer.
-    fn wait(&mut self, waker: &Waker) {
-        let next_timer = self.register(waker);
-        if let (Some(clock), Some(at)) = (&self.inner.clock, next_timer) {
-            self.forget_alarm_but(Some(waker));
-            clock.wake_at(at, waker);
-            self.alarm = Some(waker.clone());
-        }
-    }
-
-    /// Takes the waker back from the clock, unless it is `kept`. Another driver in the same task may have given the same one: all that
-    /// wait look for themselves.
-    fn forget_alarm_but(&mut self, kept: Option<&Waker>) {
-        let Some(alarm) = self.alarm.take().filter(|alarm| !kept.is_some_and(|kept| kept.will_wake(alarm))) else { return };
-        if let Some(clock) = &self.inner.clock {
-            clock.forget(&alarm);
-        }
-        self.inner.hand_over();
-    }
-
-    /// Leaves `waker` for whatever becomes ready, and wakes it at once if something has, meanwhile. Else gives the next timer.
-    fn register(&mut self, waker: &Waker) -> Option<Instant> {
-        let mut spare = Spare::of(waker);
-        let (more, next_timer) = self.inner.queue.with(|queue| {
-            queue.drivers.register(&mut self.key, &mut spare);
-            (queue.is_ready(), queue.next_timer())
-        });
-        if more {
-            waker.wake_by_ref();
-            return None;
-        }
-        next_timer
-    }
-}
-
-impl Drop for Driver<'_> {
-    fn drop(&mut self) {
-        let waker = self.inner.queue.with(|queue| queue.drivers.remove(&mut self.key));
-        discard(waker);
-        self.forget_alarm_but(None);
-    }
-}
-
-/// Wakes the future that a simulation runs for.
-struct Main {
+/// The waker of the future that [`Dispatcher::simulate`] runs.
+struct MainWaker {
     queued: AtomicBool,
-    inner: Arc<Inner>,
+    scheduler: Arc<Scheduler>,
 }
 
-impl Wake for Main {
+impl Wake for MainWaker {
     fn wake(self: Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.inner.enqueue(Ready::Main);
+            self.scheduler.enqueue(Ready::Main);
         }
     }
 }

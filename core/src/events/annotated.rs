@@ -1,4 +1,4 @@
-//! `AnnotatedError`: an error with metadata that the failing code adds where it happens.
+//! [`AnnotatedError`]: an error with metadata that the failing code adds.
 
 use crate::base::reason::BoxError;
 use alloc::collections::BTreeMap;
@@ -32,24 +32,25 @@ pub struct AnnotatedError {
 }
 
 impl AnnotatedError {
-    /// Wraps `error`, without metadata yet.
+    /// Wraps `error`, with empty metadata.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self { error: error.into(), metadata: BTreeMap::new() }
     }
 
-    /// Adds one pair. A key that is there already gets the new value.
+    /// Adds one pair. An existing key gets the new value.
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// The metadata added so far.
+    /// Returns the metadata added so far.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    /// Takes `error` apart if it is annotated, however often: the innermost error, and all metadata. An outer pair wins.
+    /// Unwraps all levels of annotation: returns the innermost error and the merged metadata. The
+    /// outermost value of a key wins.
     pub(crate) fn split(mut error: BoxError) -> (BoxError, BTreeMap<String, String>) {
         let mut metadata = BTreeMap::new();
         loop {

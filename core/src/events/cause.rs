@@ -1,4 +1,4 @@
-//! `Cause` and `Exit`: why something was cancelled, and how it ended.
+//! [`Cause`] and [`Exit`]: why a member was cancelled, and how a member ended.
 
 use crate::base::reason::BoxError;
 use crate::events::failure::FailureInfo;
@@ -7,26 +7,41 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
-/// Why something was cancelled. The first cause wins, goes down the tree unchanged, and never changes afterwards.
+/// Why a member or token was cancelled.
+///
+/// The first cause wins. It travels down the tree unchanged and never changes afterwards.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::Dispatcher;
+///
+/// let sim = Dispatcher::seeded(1);
+/// let token = CancelToken::root(sim.runtime());
+/// token.cancel("disk full");
+/// token.cancel("too late: the first cause wins");
+/// assert_eq!(token.cause(), Some(Cause::from("disk full")));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Somebody asked for it and gave no reason.
+    /// A cancel without a reason, such as `token.cancel(())`.
     Cancelled,
-    /// A deadline passed.
+    /// A deadline passed before the work was done.
     DeadlineExceeded,
-    /// Whoever owned it was dropped.
+    /// The owner, such as a scope handle, was dropped.
     Dropped,
-    /// Something that it belonged with failed; the failure says what and where.
+    /// A related member failed; the failure has the details.
     Failed(FailureInfo),
-    /// Somebody asked for it, in words.
+    /// A cancel with a text as the reason.
     Because(Arc<str>),
-    /// Somebody asked for it and gave an error as the reason; [`Cause::error`] gives it back by its type.
+    /// A cancel with an error as the reason; [`Cause::error`] returns it by its type.
     Error(Arc<dyn Error + Send + Sync>),
 }
 
 impl Cause {
-    /// A cause that carries `error`.
+    /// Creates a cause that carries `error`.
     ///
     /// ```
     /// use pleach::Cause;
@@ -34,11 +49,11 @@ impl Cause {
     /// #[derive(Debug, PartialEq)]
     /// struct QuotaExceeded { tenant: u32 }
     /// # impl std::fmt::Display for QuotaExceeded {
-    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "quota of tenant {} exceeded", self.tenant) }
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { write!(f, "quota of {}", self.tenant) }
     /// # }
     /// # impl std::error::Error for QuotaExceeded {}
     ///
-    /// // As given to `scope.cancel(..)` and found again in every exit below that scope:
+    /// // Passed to `scope.cancel(..)`, it is the cause in every exit below that scope.
     /// let cause = Cause::from_error(QuotaExceeded { tenant: 7 });
     /// assert_eq!(cause.error::<QuotaExceeded>(), Some(&QuotaExceeded { tenant: 7 }));
     /// ```
@@ -46,7 +61,8 @@ impl Cause {
         Self::Error(Arc::new(error))
     }
 
-    /// The error behind this cause as a `T`: the one that a cancel was given, or that something failed with.
+    /// Returns the error behind this cause if it is a `T`: the error passed to the cancel, or the
+    /// error of the failure.
     pub fn error<T: Error + 'static>(&self) -> Option<&T> {
         match self {
             Self::Error(error) => error.downcast_ref(),
@@ -55,7 +71,7 @@ impl Cause {
         }
     }
 
-    /// The failure behind this cause, if it was one.
+    /// Returns the failure behind this cause, if it is [`Cause::Failed`].
     pub fn failure(&self) -> Option<&FailureInfo> {
         match self {
             Self::Failed(failure) => Some(failure),
@@ -87,14 +103,15 @@ impl Error for Cause {
     }
 }
 
-/// Two causes are equal when they are of the same kind and carry the same words, or the very same failure or error.
+/// Two causes are equal if they are of the same kind and carry the same text, or the identical
+/// failure or error.
 impl PartialEq for Cause {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cancelled, Self::Cancelled)
             | (Self::DeadlineExceeded, Self::DeadlineExceeded)
             | (Self::Dropped, Self::Dropped) => true,
-            (Self::Failed(a), Self::Failed(b)) => a.same(b),
+            (Self::Failed(a), Self::Failed(b)) => a.is_same_as(b),
             (Self::Because(a), Self::Because(b)) => a == b,
             (Self::Error(a), Self::Error(b)) => Arc::ptr_eq(a, b),
             _ => false,
@@ -102,7 +119,7 @@ impl PartialEq for Cause {
     }
 }
 
-/// No cause given: `token.cancel(())`.
+/// A cancel without a reason: `token.cancel(())`.
 impl From<()> for Cause {
     fn from((): ()) -> Self {
         Self::Cancelled
@@ -133,31 +150,47 @@ impl From<BoxError> for Cause {
     }
 }
 
-/// How something in the tree ended.
+/// How a member of the tree ended.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{BoxError, Dispatcher, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let props = Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()));
+/// let actor = system.spawn("till", props).unwrap();
+/// actor.stop();
+/// let exit = sim.simulate(actor.exited()).unwrap();
+/// assert_eq!(exit, Exit::Stopped);
+/// assert!(exit.is_clean());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Exit {
-    /// It was told to stop: the message in hand was finished and nothing further taken. A task that returns by itself ends
-    /// [`Exit::Closed`].
+    /// It was stopped: it finished the current message and took no further one. A task that returns
+    /// on its own ends with [`Exit::Closed`].
     Stopped,
     /// Its input ended and all of it was handled.
     Closed,
-    /// It was cancelled, and dropped at its next await, or at the end of its grace if it had one.
+    /// It was cancelled and dropped at its next await, or at the end of its cancel grace.
     Cancelled(Cause),
-    /// It was cancelled, had a grace to tidy up in ([`Launch::cancel_grace`](crate::Launch::cancel_grace)), and came to its own end
-    /// within it.
+    /// It was cancelled and returned within its cancel grace
+    /// ([`Launch::cancel_grace`](crate::Launch::cancel_grace)).
     TidiedUp(Cause),
     /// It failed, and its supervisor did not restart it.
     Failed(FailureInfo),
 }
 
 impl Exit {
-    /// Whether it ended as it was meant to: stopped or closed.
+    /// Returns whether the member ended normally: stopped or closed.
     pub fn is_clean(&self) -> bool {
         matches!(self, Self::Stopped | Self::Closed)
     }
 
-    /// The failure it ended with, if it failed.
+    /// Returns the failure, if the member failed.
     pub fn failure(&self) -> Option<&FailureInfo> {
         match self {
             Self::Failed(failure) => Some(failure),
@@ -165,7 +198,7 @@ impl Exit {
         }
     }
 
-    /// Why whatever hangs below its token is cancelled with it.
+    /// Returns the cause with which the tokens below this member are cancelled.
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Stopped | Self::Closed => Cause::Cancelled,
@@ -192,7 +225,7 @@ impl PartialEq for Exit {
         match (self, other) {
             (Self::Stopped, Self::Stopped) | (Self::Closed, Self::Closed) => true,
             (Self::Cancelled(a), Self::Cancelled(b)) | (Self::TidiedUp(a), Self::TidiedUp(b)) => a == b,
-            (Self::Failed(a), Self::Failed(b)) => a.same(b),
+            (Self::Failed(a), Self::Failed(b)) => a.is_same_as(b),
             _ => false,
         }
     }

@@ -1,31 +1,32 @@
-//! `Counts`: what became of every message.
+//! [`Counts`]: what became of every message.
 
 use core::fmt;
 use core::ops::AddAssign;
 
 /// What became of the messages of one actor, or of a whole system.
 ///
-/// At every quiescent point `accepted == handled + failed + dead_lettered`. In between, the difference is what is queued or in hand.
-/// (On 32-bit targets the counts of one live actor wrap around at 2^32.)
+/// Whenever no message is queued or being handled, `accepted == handled + failed + dead_lettered`.
+/// Otherwise the difference is [`open`](Self::open). On 32-bit targets the counts of one live actor
+/// wrap around at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages a mailbox took in.
+    /// Messages that a mailbox accepted.
     pub accepted: u64,
     /// Messages whose handler returned `Ok`.
     pub handled: u64,
-    /// Messages whose handler returned an error, panicked or was cut off.
+    /// Messages whose handler returned an error, panicked or was cancelled.
     pub failed: u64,
-    /// Messages that no handler finished and that were not its failure: left over, dropped or conflated.
+    /// Messages that no handler processed: left in the mailbox, dropped or conflated.
     pub dead_lettered: u64,
 }
 
 impl Counts {
-    /// Accepted messages of which nothing has become yet: queued or in hand.
+    /// Returns the accepted messages that are still queued or being handled.
     pub fn open(&self) -> u64 {
         self.accepted.saturating_sub(self.handled + self.failed + self.dead_lettered)
     }
 
-    /// Whether every accepted message has come to exactly one end.
+    /// Returns whether every accepted message was handled, failed or became a dead letter.
     pub fn is_settled(&self) -> bool {
         self.accepted == self.handled + self.failed + self.dead_lettered
     }

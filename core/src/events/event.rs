@@ -1,4 +1,4 @@
-//! `Event`: what happens in a tree, in one type, and the kinds in which it is asked for. Who hears of it is in `hub`.
+//! [`Event`]: everything that a tree reports, and [`EventKinds`] to filter by. `hub` delivers it.
 
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
@@ -10,85 +10,114 @@ use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 use core::time::Duration;
 
-/// Something that happened in the tree.
+/// Something that happened in a tree; delivered by the [hub](crate::FailureEventHub).
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{BoxError, Dispatcher, Event, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let mut events = system.hub().subscribe();
+/// let props = Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()));
+/// system.spawn("till", props).unwrap();
+/// sim.drain_ready();
+/// let event = events.try_next().unwrap();
+/// assert!(matches!(event, Event::Started { path } if path == "/user/till"));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An actor is up for the first time, before its first message.
+    /// An actor started for the first time and has not handled a message yet.
     Started {
-        /// Who.
+        /// The path of the actor.
         path: ActorPath,
     },
-    /// An actor is up again, after a failure or because it was told to restart.
+    /// An actor restarted, after a failure or by an explicit order.
     Restarted {
-        /// Who.
+        /// The path of the actor.
         path: ActorPath,
-        /// Which incarnation: 1 is the one after the first restart.
+        /// The new incarnation: 1 after the first restart.
         incarnation: u32,
     },
-    /// An actor serves control only, until it is resumed or restarted.
+    /// An actor was suspended: it processes only control until it is resumed or restarted.
     Suspended {
-        /// Who.
+        /// The path of the actor.
         path: ActorPath,
     },
-    /// A suspended actor serves messages again.
+    /// A suspended actor handles messages again.
     Resumed {
-        /// Who.
+        /// The path of the actor.
         path: ActorPath,
     },
-    /// Something ended: an actor, a task, a scope.
+    /// A member ended: an actor, a task, a scope or another kind.
     Ended {
-        /// Who.
+        /// The path of the member.
         path: ActorPath,
-        /// How.
+        /// How the member ended.
         exit: Exit,
     },
-    /// Something failed. There is one for every failure, whatever becomes of it.
+    /// A member failed. Reported once for every failure, handled or not.
     Failed(FailureInfo),
-    /// A supervisor has decided about a failure.
+    /// A supervisor decided about a failure.
     Decided {
-        /// Which, with the figures it was judged by.
+        /// The failure, with its restart count and window.
         failure: FailureInfo,
-        /// What was decided, after the child's restart policy and the intensity had their say.
+        /// The directive after the child's restart policy and the restart limit were applied.
         directive: SupervisorDirective,
     },
-    /// A supervisor has restarted too often, and stops what it supervises.
+    /// A supervisor exceeded its restart limit and stops its children.
     GaveUp(GaveUp),
-    /// A failure that came up to the top of the tree, where nobody supervises.
+    /// A failure reached the top of the tree, where no supervisor handles it.
     Unhandled(FailureInfo),
     /// A message was accepted and will not be handled.
     DeadLetter(DeadLetter),
-    /// Something that is not wrong yet and probably will be.
+    /// A likely mistake, reported before it does harm.
     Lint(Lint),
-    /// A subscriber was too slow: this many events, older than the one that follows, are gone for it. Only subscriptions say this.
+    /// A subscriber was too slow and missed this many events, which are older than the next one.
+    /// Only subscriptions deliver this event.
     Missed(u64),
 }
 
-/// Which events somebody wants to hear of: one kind, or several with `|`.
+/// A set of event kinds, combined with `|`.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::EventKinds;
+///
+/// let kinds = EventKinds::FAILURES | EventKinds::DEAD_LETTERS;
+/// assert!(kinds.contains(EventKinds::FAILURES));
+/// assert!(!kinds.contains(EventKinds::LIFECYCLE));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EventKinds(u32);
 
 impl EventKinds {
-    /// None.
+    /// The empty set: no event at all.
     pub const NONE: Self = Self(0);
-    /// Every failure, whatever becomes of it: [`Event::Failed`].
+    /// Every failure, handled or not: [`Event::Failed`].
     pub const FAILURES: Self = Self(1);
-    /// Failures that nobody handled: [`Event::Unhandled`].
+    /// Failures that no supervisor handled: [`Event::Unhandled`].
     pub const UNHANDLED: Self = Self(1 << 1);
-    /// [`Event::DeadLetter`].
+    /// Messages that were accepted and not handled: [`Event::DeadLetter`].
     pub const DEAD_LETTERS: Self = Self(1 << 2);
-    /// [`Event::Started`], [`Event::Restarted`], [`Event::Suspended`], [`Event::Resumed`], [`Event::Ended`].
+    /// Starts and ends: [`Event::Started`], [`Event::Restarted`], [`Event::Suspended`],
+    /// [`Event::Resumed`], [`Event::Ended`].
     pub const LIFECYCLE: Self = Self(1 << 3);
-    /// [`Event::Lint`]. While somebody wants these, handlers are timed.
+    /// Likely mistakes: [`Event::Lint`]. Handlers are timed while at least one listener wants
+    /// these.
     pub const LINTS: Self = Self(1 << 4);
-    /// [`Event::Decided`].
+    /// Decisions of supervisors about failures: [`Event::Decided`].
     pub const DECISIONS: Self = Self(1 << 5);
-    /// [`Event::GaveUp`].
+    /// Supervisors that exceeded their restart limit: [`Event::GaveUp`].
     pub const GAVE_UP: Self = Self(1 << 6);
-    /// All of them.
+    /// Every kind, including kinds added later.
     pub const ALL: Self = Self((1 << 7) - 1);
 
-    /// Whether every kind in `other` is among these.
+    /// Returns whether this set contains every kind of `other`.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -127,21 +156,21 @@ impl fmt::Debug for EventKinds {
     }
 }
 
-/// A supervisor that restarted as often as it may, and what stops because of that. Its text is one sentence with the consequence.
+/// A supervisor exceeded its restart limit. `Display` writes one sentence with the consequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GaveUp {
-    /// The supervisor, which may be an actor, a scope or a pool.
+    /// The supervisor: a scope, an actor or a pool.
     pub supervisor: ActorPath,
-    /// The child whose failure was one too many.
+    /// The child whose failure exceeded the limit.
     pub child: ActorPath,
-    /// How many restarts were counted.
+    /// How many restarts were counted within `window`.
     pub restarts: u32,
-    /// In which window they were counted.
+    /// The window in which restarts are counted.
     pub window: Duration,
-    /// How many children stop, this one included.
+    /// How many children stop, including `child`.
     pub stopped: usize,
-    /// How many of its siblings go on.
+    /// How many siblings of `child` continue.
     pub left: usize,
 }
 
@@ -149,10 +178,10 @@ impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { supervisor, child, restarts, window, stopped, left } = self;
         if *left > 0 {
-            let go_on = if *left == 1 { "other goes on" } else { "others go on" };
+            let others = if *left == 1 { "other continues" } else { "others continue" };
             return write!(
                 f,
-                "supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}; it stopped, {left} {go_on}"
+                "supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}; it stopped, {left} {others}"
             );
         }
         let children = if *stopped == 1 { "child" } else { "children" };
@@ -163,65 +192,70 @@ impl fmt::Display for GaveUp {
 /// A message that was accepted and not handled.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
-    /// Whose message it was.
+    /// The actor that accepted the message.
     pub to: ActorPath,
-    /// The message as `Props::describe` words it, else the name of its type.
+    /// The message as formatted by `Props::describe`, or else the name of its type.
     pub message: Cow<'static, str>,
-    /// Why it was not handled.
+    /// Why the message was not handled.
     pub reason: DeadLetterReason,
 }
 
-/// Why a message was not handled.
+/// Why a message became a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeadLetterReason {
-    /// The actor stopped before its turn came.
+    /// The actor stopped before it reached the message.
     Stopped,
-    /// The actor was cancelled before its turn came.
+    /// The actor was cancelled before it reached the message.
     Cancelled,
-    /// The actor failed for good before its turn came.
+    /// The actor failed and was not restarted before it reached the message.
     Failed,
-    /// The mailbox was full and drops the newest.
+    /// The mailbox was full and drops the newest message.
     Newest,
-    /// The mailbox was full and drops the oldest; with priorities, the oldest of the lowest.
+    /// The mailbox was full and drops the oldest message; with priorities, the oldest of the lowest
+    /// priority.
     Oldest,
-    /// A newer message took its place in a conflated mailbox.
+    /// A newer message replaced it in a conflated mailbox.
     Conflated,
-    /// Its handler failed, and `Props` says that a message that failed is a dead letter.
+    /// Its handler failed, and the `Props` turn failed messages into dead letters.
     HandlerFailed,
 }
 
-/// Something that is not wrong yet and probably will be.
+/// A likely mistake that the runtime noticed; part of [`Event::Lint`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Lint {
-    /// An ask with a timeout closes a cycle of asks: it can only time out.
+    /// An ask with a timeout closes a wait cycle, so it can only time out. Each of these actors
+    /// waits for the next, and the last waits for the first.
     AskCycle(Vec<ActorPath>),
-    /// A send that waited for room closed a cycle of waits: each of these members waits for the next, and the last for the first. The
-    /// first send of the cycle was admitted beyond the capacity of its mailbox, which opened the cycle.
+    /// A send that waits for room closed a wait cycle: each of these members waits for the next,
+    /// and the last waits for the first. The first send of the cycle was accepted above the
+    /// capacity of its mailbox, which resolved the cycle.
     SendCycle(Vec<ActorPath>),
-    /// A bounded mailbox has come to hold more than 80 % of its capacity. Told once, and again only after it was seen below 50 %.
+    /// A bounded mailbox is more than 80 % full. Reported once, and again only after it was below
+    /// 50 %.
     MailboxFilling {
-        /// Whose mailbox.
+        /// The actor that owns the mailbox.
         path: ActorPath,
-        /// How many messages wait in it.
+        /// How many messages are queued.
         queued: usize,
-        /// How many it takes.
+        /// The capacity of the mailbox.
         capacity: usize,
     },
-    /// A handler has been at one message for long, waiting included, and its actor takes no other meanwhile. Told once a message: as
-    /// soon as the threshold passes if the handler waits, else when it returns.
+    /// A handler has worked on one message for a long time, including its awaits. The actor handles
+    /// no other message meanwhile. Reported once per message: when the threshold passes if the
+    /// handler awaits, otherwise when it returns.
     LongHandler {
-        /// Whose handler.
+        /// The actor that runs the handler.
         path: ActorPath,
-        /// The type of the message.
+        /// The type name of the message.
         message: Cow<'static, str>,
-        /// For how long so far.
+        /// How long the handler has been running.
         running_for: Duration,
     },
 }
 
-/// How long a handler may be at one message before it is a [`Lint::LongHandler`], unless the system says otherwise.
+/// The default threshold of [`Lint::LongHandler`]: 1 s. A system can set another one.
 pub const LONG_HANDLER_DEFAULT: Duration = Duration::from_secs(1);
 
 impl fmt::Display for DeadLetter {

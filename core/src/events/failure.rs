@@ -1,4 +1,4 @@
-//! `FailureInfo`: one failure, with all that is known of it. The `Result` road and the panic road meet here.
+//! [`FailureInfo`]: one failure with its full context. Returned errors and panics both become one.
 
 use crate::base::reason::Reason;
 use crate::base::time::Instant;
@@ -14,20 +14,35 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-/// How many annotations an incarnation can hold; see [`Context::annotate`](crate::Context::annotate).
+/// The maximum number of annotations of one incarnation; see
+/// [`Context::annotate`](crate::Context::annotate).
 pub const METADATA_MAX: usize = 32;
 
-/// One failure of something in the tree: who, where, in which incarnation, why, and while doing what.
+/// One failure of a member: which member, in which incarnation, why, and while handling which
+/// message.
 ///
-/// Cloning it is cheap. An escalated failure keeps its origin while its id and path become those of the parent.
+/// Cloning copies an `Arc`. An escalated failure keeps its [`origin`](Self::origin); its id and
+/// path become those of the parent that handles it.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{FailureInfo, Reason};
+///
+/// let reason = Reason::Error("no change left".into());
+/// let failure = FailureInfo::of("/user/till".parse()?, reason).with_metadata("currency", "EUR");
+/// assert_eq!(failure.to_string(), "/user/till failed: no change left");
+/// assert_eq!(failure.metadata()["currency"], "EUR");
+/// # Ok::<(), pleach::PathError>(())
+/// ```
 #[derive(Clone)]
-pub struct FailureInfo(Arc<Record>);
+pub struct FailureInfo(Arc<FailureRecord>);
 
-/// The position of a failure in the tree, as a value whose type only the tree knows.
-pub(crate) type Lineage = Arc<dyn Any + Send + Sync>;
+/// The position of a failure in the tree. Only the tree knows its type (see `tree::lineage`).
+pub(crate) type OpaqueLineage = Arc<dyn Any + Send + Sync>;
 
 #[derive(Clone)]
-struct Record {
+struct FailureRecord {
     actor: ActorId,
     path: ActorPath,
     origin: ActorPath,
@@ -39,19 +54,19 @@ struct Record {
     at: Instant,
     message: Option<Cow<'static, str>>,
     metadata: BTreeMap<String, String>,
-    /// Where it is in the tree. The type is known to the tree alone.
-    lineage: Option<Lineage>,
+    /// The position in the tree, set by the tree.
+    lineage: Option<OpaqueLineage>,
 }
 
-/// How far a failure has come up the tree.
+/// How far a failure has been escalated up the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EscalationStage {
-    /// It is where it happened.
+    /// The failure is at the member where it happened.
     Initial,
-    /// It was handed up this many times.
+    /// The failure was escalated to an ancestor.
     Escalated {
-        /// How many parents it has passed.
+        /// How many levels it was escalated.
         hops: u32,
     },
 }
@@ -65,7 +80,7 @@ impl FailureInfo {
             }
             panic => (panic, BTreeMap::new()),
         };
-        Self(Arc::new(Record {
+        Self(Arc::new(FailureRecord {
             actor,
             origin: path.clone(),
             path,
@@ -81,11 +96,12 @@ impl FailureInfo {
         }))
     }
 
-    /// A failure at `path` that no running system made, to unit-test a strategy or a sink with. It has the id 0, incarnation 0, no restarts, and the time 0
-    /// of a clock; the `with_…` methods change that.
+    /// Creates a failure without a running system, to unit-test a strategy or a sink.
+    ///
+    /// It has id 0, incarnation 0, no restarts and time zero. The `with_…` methods change these.
     ///
     /// ```
-    /// use pleach::{FailureInfo, OneForOne, Reason, SupervisorDirective, SupervisorStrategy};
+    /// use pleach::{FailureInfo, Reason, SupervisorDirective, SupervisorStrategy};
     ///
     /// // A strategy that gives up on the third failure.
     /// let strategy = |failure: &FailureInfo| match failure.restarts() {
@@ -102,39 +118,41 @@ impl FailureInfo {
         Self::new(ActorId::new(0, 0), path, 0, reason, Instant::ZERO)
     }
 
-    /// The same failure in this incarnation.
+    /// Returns the failure with this incarnation number.
     #[must_use]
     pub fn with_incarnation(mut self, incarnation: u32) -> Self {
         self.record_mut().incarnation = incarnation;
         self
     }
 
-    /// Who failed; after an escalation, the parent that answers for it.
+    /// Returns the id of the failed member, or after an escalation that of the parent that handles
+    /// it.
     pub fn actor(&self) -> ActorId {
         self.0.actor
     }
 
-    /// Where it failed; after an escalation, the parent's path.
+    /// Returns the path of the failed member, or after an escalation that of the parent that
+    /// handles it.
     pub fn path(&self) -> &ActorPath {
         &self.0.path
     }
 
-    /// Where it first happened, whatever parents it has passed since.
+    /// Returns the path of the member that failed first. Escalation does not change it.
     pub fn origin(&self) -> &ActorPath {
         &self.0.origin
     }
 
-    /// Which incarnation failed: 0 before the first restart.
+    /// Returns the incarnation that failed: 0 before the first restart.
     pub fn incarnation(&self) -> u32 {
         self.0.incarnation
     }
 
-    /// Why.
+    /// Returns the reason: the error or the panic.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// The error behind it as a `T`, if it was one.
+    /// Returns the error if it is a `T`, and `None` for a panic.
     pub fn error<T: Error + 'static>(&self) -> Option<&T> {
         match self.reason() {
             Reason::Error(error) => error.downcast_ref(),
@@ -142,61 +160,63 @@ impl FailureInfo {
         }
     }
 
-    /// How many restarts its supervisor had counted within [`window`](Self::window) when it decided.
+    /// Returns how many restarts the supervisor had counted within [`window`](Self::window) when it
+    /// decided.
     pub fn restarts(&self) -> u32 {
         self.0.restarts
     }
 
-    /// The sliding window in which the supervisor counts restarts.
+    /// Returns the sliding window in which the supervisor counts restarts.
     pub fn window(&self) -> Duration {
         self.0.window
     }
 
-    /// How far it has come up the tree.
+    /// Returns how far the failure has been escalated.
     pub fn stage(&self) -> EscalationStage {
         self.0.stage
     }
 
-    /// When it happened, on the runtime's clock.
+    /// Returns when the failure happened, on the runtime's clock.
     pub fn at(&self) -> Instant {
         self.0.at
     }
 
-    /// The message being handled: as `Props::describe` words it, else the name of its type; `None` outside a message.
+    /// Returns the message that was being handled, as formatted by `Props::describe` or else its
+    /// type name. `None` outside of a handler.
     pub fn message(&self) -> Option<&str> {
         self.0.message.as_deref()
     }
 
-    /// Free metadata, for example `endpoint` and `transport` of a remote failure.
+    /// Returns the metadata, for example the `endpoint` of a remote failure.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.0.metadata
     }
 
-    /// The same failure with one more piece of metadata.
+    /// Returns the failure with one more pair of metadata.
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.record_mut().metadata.insert(key.into(), value.into());
         self
     }
 
-    /// The same failure while this message was handled.
+    /// Returns the failure with this text as the handled message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.record_mut().message = Some(message.into());
         self
     }
 
-    /// Where the tree has noted this failure to be.
-    pub(crate) fn lineage(&self) -> Option<&Lineage> {
+    /// Returns the position in the tree, if the tree has set it.
+    pub(crate) fn lineage(&self) -> Option<&OpaqueLineage> {
         self.0.lineage.as_ref()
     }
 
-    pub(crate) fn set_lineage(&mut self, lineage: Lineage) {
+    pub(crate) fn set_lineage(&mut self, lineage: OpaqueLineage) {
         self.record_mut().lineage = Some(lineage);
     }
 
-    /// The same failure as seen by a parent with this id and path.
-    pub(crate) fn seen_by(&self, parent: ActorId, path: ActorPath, lineage: Lineage) -> Self {
+    /// Returns the failure as its parent sees it: the id and path of the parent, one hop further.
+    pub(crate) fn as_seen_by(&self, parent: ActorId, path: ActorPath, lineage: OpaqueLineage) -> Self {
         let hops = match self.0.stage {
             EscalationStage::Initial => 1,
             EscalationStage::Escalated { hops } => hops + 1,
@@ -210,7 +230,7 @@ impl FailureInfo {
         up
     }
 
-    /// Adds what the node was annotated with; metadata of the error itself wins.
+    /// Adds the annotations of the node. Metadata of the error wins.
     pub(crate) fn with_annotations(mut self, annotations: BTreeMap<String, String>) -> Self {
         let metadata = &mut self.record_mut().metadata;
         for (key, value) in annotations {
@@ -225,32 +245,38 @@ impl FailureInfo {
         record.window = window;
     }
 
-    /// The same failure after its supervisor has counted so many restarts within `window`.
+    /// Returns the failure with this restart count and window.
     #[must_use]
     pub fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
         self.set_restarts(restarts, window);
         self
     }
 
-    pub(crate) fn same(&self, other: &Self) -> bool {
+    /// Returns whether both are the same occurrence, possibly at different levels of escalation.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0.reason, &other.0.reason)
     }
 
-    fn record_mut(&mut self) -> &mut Record {
+    fn record_mut(&mut self) -> &mut FailureRecord {
         Arc::make_mut(&mut self.0)
     }
 }
 
-/// A [permanent](crate::RestartPolicy::Permanent) child ended although neither its supervisor nor a cancel had ordered it.
+/// The reason of a failure of a [permanent](crate::RestartPolicy::Permanent) child that ended
+/// although neither its supervisor nor a cancel ordered it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedUnasked {
-    /// How it ended.
+    /// How the child ended.
     pub exit: Exit,
 }
 
 impl fmt::Display for EndedUnasked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a permanent child ended unasked ({}): end it through its supervisor, or make it transient", self.exit)
+        write!(
+            f,
+            "permanent child ended without an order ({}): stop it through its supervisor, or make it transient",
+            self.exit
+        )
     }
 }
 

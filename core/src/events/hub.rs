@@ -1,44 +1,50 @@
-//! `FailureEventHub`: one stream of all that happens in a system (failures, dead letters, lifecycle, lints), for any number of subscribers.
+//! [`FailureEventHub`]: delivers the events of a system (failures, dead letters, lifecycle, lints)
+//! to any number of listeners.
 //!
-//! A site where something may be told of loads one word: the kinds that anybody wants. Only if its own kind is among them is the event
-//! made and handed to each ear: a callback is called, in the thread in which it happens; a subscription has a bounded queue, in which
-//! the newest pushes out the oldest (see `subscription`).
+//! Code that may report an event loads one word: the kinds that any listener wants. It creates the
+//! event only if its kind is among them, and delivers it to each listener. A callback runs in the
+//! thread of the event. A subscription has a bounded queue, in which the newest event replaces the
+//! oldest (see `subscription`).
 //!
 //! Invariants:
-//! 1. `wanted` is the union of the kinds of all ears, written under the lock that guards them. With no ear it is 0.
-//! 2. User code (callbacks, wakers, destructors of errors) runs under no lock, each in a `catch` of its own: it harms no other ear and
-//!    not the code in which the event happened.
-//! 3. An ear is registered until its `Place` leaves. A place holds the tree weakly: whoever listens keeps no tree alive.
+//! 1. `wanted` is the union of the kinds of all listeners, written under the lock that protects
+//!    them. Without listeners it is 0.
+//! 2. User code (callbacks, wakers, destructors of errors) runs outside of locks, each call in its
+//!    own `catch`. Its panic affects neither other listeners nor the code that reports the event.
+//! 3. A listener stays registered until its `ListenerHandle` unregisters it. The handle references
+//!    the tree weakly, so a listener keeps no tree alive.
 
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
-use crate::events::subscription::{EventSubscription, Queue, SubscriptionOptions};
+use crate::events::subscription::{EventQueue, EventSubscription, SubscriptionOptions};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::AtomicUsize as AtomicUsizeOfCore;
+use core::sync::atomic::AtomicUsize as CoreAtomicUsize;
 
-/// How many trees have somebody who wants lints, and how many somebody who follows lives. Hints and no more: they spare every batch of messages,
-/// and every life, the way up to its own tree's ears, and a tree that finds its hint raised looks there.
-static LINTED_TREES: AtomicUsizeOfCore = AtomicUsizeOfCore::new(0);
-static FOLLOWED_TREES: AtomicUsizeOfCore = AtomicUsizeOfCore::new(0);
+/// How many trees have a listener for lints, and how many for lifecycle events.
+///
+/// These are hints for the hot path: while a hint is 0, no batch of messages and no start or end
+/// has to look up the listeners of its tree. While it is not 0, each tree checks its own listeners.
+static TREES_WANTING_LINTS: CoreAtomicUsize = CoreAtomicUsize::new(0);
+static TREES_WANTING_LIFECYCLE: CoreAtomicUsize = CoreAtomicUsize::new(0);
 
-/// Whether handlers may have to be timed, in this tree or another.
+/// Returns whether any tree of the process wants lints, so that handlers may have to be timed.
 #[inline]
 pub(crate) fn any_tree_wants_lints() -> bool {
-    LINTED_TREES.load(Ordering::Relaxed) != 0
+    TREES_WANTING_LINTS.load(Ordering::Relaxed) != 0
 }
 
-/// Whether anybody may want to hear of starts and ends, in this tree or another.
+/// Returns whether any tree of the process wants lifecycle events.
 #[inline]
 pub(crate) fn any_tree_wants_lifecycle() -> bool {
-    FOLLOWED_TREES.load(Ordering::Relaxed) != 0
+    TREES_WANTING_LIFECYCLE.load(Ordering::Relaxed) != 0
 }
 
-/// Where a system tells what happens in it; from `System::hub`. A cheap handle that owns nothing that runs.
+/// The event hub of a system; returned by `System::hub`. A cheap handle that keeps nothing running.
 ///
 /// ```
 /// use pleach::{Dispatcher, Event, EventKinds, Props, SubscriptionOptions, System};
@@ -48,10 +54,12 @@ pub(crate) fn any_tree_wants_lifecycle() -> bool {
 /// let options = SubscriptionOptions::new().kinds(EventKinds::FAILURES).capacity(16);
 /// let mut failures = system.hub().subscribe_with(options);
 ///
-/// let till = system.spawn("till", Props::from_fn(|| (), |_, paid: u32| if paid > 0 { Ok(()) } else { Err("nothing paid") })).unwrap();
+/// let pay = |_: &mut (), paid: u32| if paid > 0 { Ok(()) } else { Err("nothing paid") };
+/// let till = system.spawn("till", Props::from_fn(|| (), pay)).unwrap();
 /// till.tell(0).unwrap();
 /// sim.drain_ready();
-/// assert!(matches!(failures.try_next(), Some(Event::Failed(failure)) if failure.origin().to_string() == "/user/till"));
+/// let event = failures.try_next();
+/// assert!(matches!(event, Some(Event::Failed(failure)) if *failure.origin() == "/user/till"));
 /// ```
 #[derive(Clone)]
 pub struct FailureEventHub {
@@ -63,33 +71,35 @@ impl FailureEventHub {
         Self { events: Arc::clone(events) }
     }
 
-    /// Every event from now on, 1,024 of them waiting at most.
+    /// Subscribes to all later events, with a queue of 1,024 events.
     pub fn subscribe(&self) -> EventSubscription {
         self.subscribe_with(SubscriptionOptions::new())
     }
 
-    /// The events that `options` ask for, from now on.
+    /// Subscribes to later events, with the kinds and the capacity in `options`.
     pub fn subscribe_with(&self, options: SubscriptionOptions) -> EventSubscription {
-        let queue = Arc::new(Queue::new(options.capacity));
-        let id = self.events.add(options.kinds, Ear::Queue(Arc::clone(&queue)));
-        EventSubscription::new(queue, Place { events: Arc::downgrade(&self.events), id })
+        let queue = Arc::new(EventQueue::new(options.capacity));
+        let id = self.events.add(options.kinds, Listener::Queue(Arc::clone(&queue)));
+        EventSubscription::new(queue, ListenerHandle { events: Arc::downgrade(&self.events), id })
     }
 
-    /// Calls `listener` for every event from now on, in the thread in which it happens: be quick, or subscribe. A listener that panics
-    /// harms nobody. Events that it causes itself are told like any other, to it as well.
+    /// Calls `listener` for every later event, in the thread in which the event happens.
+    ///
+    /// Return quickly, or use [`subscribe`](Self::subscribe) instead. A panic in `listener` is
+    /// contained. Events that it causes are delivered too, also to `listener` itself.
     pub fn listen(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
         self.listen_to(EventKinds::ALL, listener)
     }
 
-    /// As [`listen`](Self::listen), for these kinds only.
+    /// Like [`listen`](Self::listen), for these kinds only.
     pub fn listen_to(&self, kinds: EventKinds, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
         let id = self.events.listen(kinds, Arc::new(listener));
-        Listening(Place { events: Arc::downgrade(&self.events), id })
+        Listening(ListenerHandle { events: Arc::downgrade(&self.events), id })
     }
 
-    /// How many listen and subscribe now.
+    /// Returns the current number of listeners and subscriptions.
     pub fn subscribers(&self) -> usize {
-        self.events.ears.with(|ears| ears.all.len())
+        self.events.listeners.with(|listeners| listeners.all.len())
     }
 }
 
@@ -99,13 +109,15 @@ impl fmt::Debug for FailureEventHub {
     }
 }
 
-/// A callback that hears events. Dropping this handle changes nothing: it listens until it is told to [`stop`](Self::stop).
-pub struct Listening(Place);
+/// A registered callback; returned by [`FailureEventHub::listen`]. Dropping this handle does not
+/// unregister it; call [`stop`](Self::stop).
+pub struct Listening(ListenerHandle);
 
 impl Listening {
-    /// Takes the callback out and drops it. A call that has begun in another thread may still be running.
+    /// Unregisters the callback and drops it. A call that has begun in another thread may still be
+    /// running.
     pub fn stop(self) {
-        self.0.leave();
+        self.0.unregister();
     }
 }
 
@@ -115,149 +127,154 @@ impl fmt::Debug for Listening {
     }
 }
 
-/// Where an ear is registered.
-pub(crate) struct Place {
+/// The registration of one listener.
+pub(crate) struct ListenerHandle {
     events: Weak<Events>,
     id: usize,
 }
 
-impl Place {
-    pub(crate) fn leave(&self) {
+impl ListenerHandle {
+    pub(crate) fn unregister(&self) {
         if let Some(events) = self.events.upgrade() {
             events.remove(self.id);
         }
     }
 }
 
-/// A callback.
-pub(crate) type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
+/// A callback for events.
+pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
+/// A receiver of events: a callback or the queue of a subscription.
 #[derive(Clone)]
-enum Ear {
-    Call(Listener),
-    Queue(Arc<Queue>),
+enum Listener {
+    Call(Callback),
+    Queue(Arc<EventQueue>),
 }
 
-/// Everybody who hears of a tree, and the failures there were.
+/// The listeners of a tree, and its failure count.
 pub(crate) struct Events {
     wanted: AtomicU32,
     failures: AtomicUsize,
-    ears: Lock<Ears>,
+    listeners: Lock<Listeners>,
 }
 
 #[derive(Default)]
-struct Ears {
-    /// Replaced as a whole when somebody comes or goes, so that telling an event clones one reference.
-    all: Arc<Vec<Registered>>,
+struct Listeners {
+    /// Replaced as a whole when a listener is added or removed, so that delivering an event clones
+    /// one `Arc`.
+    all: Arc<Vec<RegisteredListener>>,
     last_id: usize,
     ended: bool,
 }
 
 #[derive(Clone)]
-struct Registered {
+struct RegisteredListener {
     id: usize,
     kinds: EventKinds,
-    ear: Ear,
+    listener: Listener,
 }
 
 impl Events {
     pub(crate) fn new() -> Self {
-        Self { wanted: AtomicU32::new(0), failures: AtomicUsize::new(0), ears: Lock::new(Ears::default()) }
+        Self { wanted: AtomicU32::new(0), failures: AtomicUsize::new(0), listeners: Lock::new(Listeners::default()) }
     }
 
-    /// Whether anybody wants events of this kind.
+    /// Returns whether any listener wants events of this kind.
     #[inline]
     pub(crate) fn wants(&self, kind: EventKinds) -> bool {
         self.wanted.load(Ordering::Relaxed) & kind.bits() != 0
     }
 
-    /// Makes an event of this kind only if somebody wants it.
+    /// Creates and delivers an event, only if a listener wants its kind.
     #[inline]
     pub(crate) fn emit(&self, kind: EventKinds, make: impl FnOnce() -> Event) {
         if self.wants(kind) {
-            self.tell(kind, &make());
+            self.deliver(kind, &make());
         }
     }
 
-    /// Puts a failure on record.
-    pub(crate) fn failure(&self, failure: &FailureInfo) {
+    /// Counts a failure and reports it.
+    pub(crate) fn record_failure(&self, failure: &FailureInfo) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.emit(EventKinds::FAILURES, || Event::Failed(failure.clone()));
     }
 
-    /// How many failures there were so far.
-    pub(crate) fn failures(&self) -> usize {
+    /// Returns how many failures were recorded so far.
+    pub(crate) fn failure_count(&self) -> usize {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// The root has ended: subscriptions end when they have told what they have.
+    /// Ends all subscriptions because the root has ended. They still return the events in their
+    /// queues.
     pub(crate) fn end(&self) {
-        let ears = self.ears.with(|ears| {
-            ears.ended = true;
-            Arc::clone(&ears.all)
+        let listeners = self.listeners.with(|listeners| {
+            listeners.ended = true;
+            Arc::clone(&listeners.all)
         });
-        for registered in ears.iter() {
-            if let Ear::Queue(queue) = &registered.ear {
+        for registered in listeners.iter() {
+            if let Listener::Queue(queue) = &registered.listener {
                 queue.end();
             }
         }
     }
 
-    /// A panic of an ear is swallowed here, because telling of it would be one more event.
+    /// Delivers an event. A panic of a listener is discarded, because reporting it would be another
+    /// event.
     #[cold]
-    fn tell(&self, kind: EventKinds, event: &Event) {
-        let ears = self.ears.with(|ears| Arc::clone(&ears.all));
-        for registered in ears.iter().filter(|registered| registered.kinds.contains(kind)) {
-            drop(catch::catch(|| match &registered.ear {
-                Ear::Call(listener) => listener(event),
-                Ear::Queue(queue) => queue.push(event.clone()),
+    fn deliver(&self, kind: EventKinds, event: &Event) {
+        let listeners = self.listeners.with(|listeners| Arc::clone(&listeners.all));
+        for registered in listeners.iter().filter(|registered| registered.kinds.contains(kind)) {
+            drop(catch::catch(|| match &registered.listener {
+                Listener::Call(callback) => callback(event),
+                Listener::Queue(queue) => queue.push(event.clone()),
             }));
         }
-        // Whoever left meanwhile leaves its callback to be dropped here.
-        drop(catch::catch(|| drop(ears)));
+        // A callback that was unregistered meanwhile may be dropped here.
+        drop(catch::catch(|| drop(listeners)));
     }
 
-    /// Has `listener` called from now on, for as long as the tree is there or until its id is removed.
-    pub(crate) fn listen(&self, kinds: EventKinds, listener: Listener) -> usize {
-        self.add(kinds, Ear::Call(listener))
+    /// Registers a callback for as long as the tree exists, or until its id is removed.
+    pub(crate) fn listen(&self, kinds: EventKinds, callback: Callback) -> usize {
+        self.add(kinds, Listener::Call(callback))
     }
 
-    fn add(&self, kinds: EventKinds, ear: Ear) -> usize {
-        let (id, before, late) = self.ears.with(|ears| {
-            ears.last_id += 1;
-            let id = ears.last_id;
-            let late = if let (true, Ear::Queue(queue)) = (ears.ended, &ear) { Some(Arc::clone(queue)) } else { None };
-            let mut all = Vec::with_capacity(ears.all.len() + 1);
-            all.extend(ears.all.iter().cloned());
-            all.push(Registered { id, kinds, ear });
-            (id, self.replace(ears, all), late)
+    fn add(&self, kinds: EventKinds, listener: Listener) -> usize {
+        let (id, before, already_ended) = self.listeners.with(|listeners| {
+            listeners.last_id += 1;
+            let id = listeners.last_id;
+            let already_ended =
+                if let (true, Listener::Queue(queue)) = (listeners.ended, &listener) { Some(Arc::clone(queue)) } else { None };
+            let mut all = Vec::with_capacity(listeners.all.len() + 1);
+            all.extend(listeners.all.iter().cloned());
+            all.push(RegisteredListener { id, kinds, listener });
+            (id, self.replace(listeners, all), already_ended)
         });
         drop(before);
-        if let Some(queue) = late {
+        if let Some(queue) = already_ended {
             queue.end();
         }
         id
     }
 
     fn remove(&self, id: usize) {
-        let before = self.ears.with(|ears| {
-            let all = ears.all.iter().filter(|registered| registered.id != id).cloned().collect();
-            self.replace(ears, all)
+        let before = self.listeners.with(|listeners| {
+            let all = listeners.all.iter().filter(|registered| registered.id != id).cloned().collect();
+            self.replace(listeners, all)
         });
         drop(before);
     }
 
-    /// The list as it was comes back, for the caller to drop outside the lock.
-    fn replace(&self, ears: &mut Ears, all: Vec<Registered>) -> Arc<Vec<Registered>> {
+    /// Replaces the list. Returns the earlier one, which the caller drops outside of the lock.
+    fn replace(&self, listeners: &mut Listeners, all: Vec<RegisteredListener>) -> Arc<Vec<RegisteredListener>> {
         let wanted = all.iter().fold(EventKinds::NONE, |wanted, registered| wanted | registered.kinds);
         let before = self.wanted.swap(wanted.bits(), Ordering::AcqRel);
-        note_hints(before, wanted.bits());
-        core::mem::replace(&mut ears.all, Arc::new(all))
+        update_hints(before, wanted.bits());
+        core::mem::replace(&mut listeners.all, Arc::new(all))
     }
 }
 
-fn note_hints(before: u32, after: u32) {
-    for (kind, trees) in [(EventKinds::LINTS, &LINTED_TREES), (EventKinds::LIFECYCLE, &FOLLOWED_TREES)] {
+fn update_hints(before: u32, after: u32) {
+    for (kind, trees) in [(EventKinds::LINTS, &TREES_WANTING_LINTS), (EventKinds::LIFECYCLE, &TREES_WANTING_LIFECYCLE)] {
         let wanted = |bits| bits & kind.bits() != 0;
         match (wanted(before), wanted(after)) {
             (false, true) => drop(trees.fetch_add(1, Ordering::Relaxed)),
@@ -267,10 +284,10 @@ fn note_hints(before: u32, after: u32) {
     }
 }
 
-/// The tree is gone: nobody is left to tell anything.
+/// The tree is gone, so no further event can come.
 impl Drop for Events {
     fn drop(&mut self) {
-        note_hints(self.wanted.swap(0, Ordering::AcqRel), 0);
+        update_hints(self.wanted.swap(0, Ordering::AcqRel), 0);
         self.end();
     }
 }

@@ -1,4 +1,16 @@
-//! events
+//! What happens in a tree, as values, and the hub that delivers it.
+//!
+//! The values (`Event`, `Cause`, `Exit`, `FailureInfo`, `Signal`, `Counts`) know nothing about the
+//! tree. A failure carries its position in the tree as an opaque value (see `tree::lineage`).
+//!
+//! | module | owns |
+//! |---|---|
+//! | `cause` | why a member was cancelled, and how it ended |
+//! | `failure`, `annotated` | one failure with its context; errors with metadata |
+//! | `counts` | what became of each message |
+//! | `event` | the event type and its kinds |
+//! | `hub`, `subscription` | the listeners of a tree; the bounded queue of one subscriber |
+//! | `signal` | what an actor's `signal` hook receives |
 
 pub(crate) mod annotated;
 pub(crate) mod cause;

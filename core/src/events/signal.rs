@@ -1,28 +1,28 @@
-//! [`Signal`]: what happens around an actor, as its `signal` hook sees it.
+//! [`Signal`]: what an actor's `signal` hook receives.
 
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::{ActorId, ActorPath};
 
-/// The part of the control lane that an actor's `signal` hears.
+/// A notification that an actor receives in its `signal` hook, outside of its mailbox.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Signal {
-    /// Something it watches, or a child of its own, has ended.
+    /// A watched member or a child has ended.
     Terminated(Terminated),
-    /// A child failed, and its supervision has dealt with it.
+    /// A child failed, and its supervision has handled the failure.
     Failure(FailureInfo),
-    /// A failure below was handed up.
+    /// A failure of a descendant was escalated to this actor.
     Escalate(FailureInfo),
 }
 
-/// Something has ended for good. A restart is no end.
+/// The end of a watched member or a child. A restart is not an end.
 #[derive(Clone, Debug)]
 pub struct Terminated {
-    /// Who.
+    /// The id of the member.
     pub id: ActorId,
-    /// Where it stood.
+    /// The path of the member.
     pub path: ActorPath,
-    /// How it ended.
+    /// How the member ended.
     pub exit: Exit,
 }

@@ -1,16 +1,18 @@
-//! `EventSubscription`: events as they happen, in a bounded queue that says what it had no room for.
+//! [`EventSubscription`]: events in a bounded queue that counts what it had to drop.
 //!
 //! Invariants:
-//! 1. What a subscriber received, the counts in its `Missed` and what is queued add up to the events of its kinds since it subscribed.
-//!    `missed` counts what is older than all that is queued, so it is told first.
-//! 2. A push never waits for the subscriber, and never fails: the newest pushes out the oldest.
-//! 3. The queue ends once; what is in it by then, or comes later still, can be received before the end is told.
+//! 1. Received events, the counts in `Event::Missed` and queued events add up to the events of the
+//!    subscribed kinds since the subscription. `missed` counts events older than all queued ones,
+//!    so it is delivered first.
+//! 2. A push never waits and never fails: the newest event replaces the oldest.
+//! 3. The queue ends once. Events that are queued by then, or arrive later, can still be received
+//!    before the end.
 
 use crate::base::lock::Lock;
 use crate::base::wakers;
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use crate::events::event::{Event, EventKinds};
-use crate::events::hub::Place;
+use crate::events::hub::ListenerHandle;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -19,10 +21,10 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
-/// How many events wait for a subscriber unless it asks for another number.
+/// The default queue capacity of a subscription: 1,024 events.
 pub const SUBSCRIPTION_CAPACITY_DEFAULT: usize = 1024;
 
-/// What a subscriber asks for: which kinds, and how many events may wait for it.
+/// The options of a subscription: event kinds and queue capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "options do nothing until they are given to `subscribe_with`"]
 pub struct SubscriptionOptions {
@@ -31,18 +33,20 @@ pub struct SubscriptionOptions {
 }
 
 impl SubscriptionOptions {
-    /// All kinds, 1,024 events.
+    /// Creates the default options: all kinds, 1,024 events.
     pub fn new() -> Self {
         Self { kinds: EventKinds::ALL, capacity: SUBSCRIPTION_CAPACITY_DEFAULT }
     }
 
-    /// Only these kinds. What is of another kind is not missed, and not counted as such.
+    /// Sets the kinds to receive. Default: all. Events of other kinds do not count as missed.
     pub fn kinds(mut self, kinds: EventKinds) -> Self {
         self.kinds = kinds;
         self
     }
 
-    /// At most this many events wait; 0 is taken for 1. Past it the oldest are missed, and [`Event::Missed`] says how many.
+    /// Sets how many events may be queued. Default: 1,024; 0 counts as 1.
+    ///
+    /// When the queue is full, the oldest event is dropped and counted in [`Event::Missed`].
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.capacity = capacity.max(1);
         self
@@ -55,25 +59,49 @@ impl Default for SubscriptionOptions {
     }
 }
 
-/// Events as they happen: item by item, or as a `Stream`. It ends once the root of the system has ended. Dropping it unsubscribes.
+/// A subscription to the events of a system. Use [`next`](Self::next), or use it as a `Stream`.
+///
+/// It ends after the root of the system has ended. Dropping it unsubscribes.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{BoxError, Dispatcher, Event, Props, SubscriptionOptions, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let mut events = system.hub().subscribe_with(SubscriptionOptions::new().capacity(1));
+/// for name in ["first", "second", "third"] {
+///     let props = Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()));
+///     system.spawn(name, props).unwrap();
+/// }
+/// sim.drain_ready();
+/// // The queue holds one event, so the first two were dropped.
+/// assert!(matches!(events.try_next(), Some(Event::Missed(2))));
+/// assert!(matches!(events.try_next(), Some(Event::Started { .. })));
+/// assert!(events.try_next().is_none());
+/// ```
 pub struct EventSubscription {
-    queue: Arc<Queue>,
-    place: Place,
+    queue: Arc<EventQueue>,
+    listener: ListenerHandle,
 }
 
 impl EventSubscription {
-    pub(crate) fn new(queue: Arc<Queue>, place: Place) -> Self {
-        Self { queue, place }
+    pub(crate) fn new(queue: Arc<EventQueue>, listener: ListenerHandle) -> Self {
+        Self { queue, listener }
     }
 
-    /// The next event, or how many were [missed](Event::Missed) before it; `None` after the end of the system.
+    /// Waits for the next event, or for the number of [missed](Event::Missed) events before it.
+    /// `None` after the end of the system.
+    ///
+    /// Cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Event> {
         poll_fn(|cx| self.queue.poll(cx.waker())).await
     }
 
-    /// The next event if there is one now.
+    /// Returns the next event if one is queued.
     pub fn try_next(&mut self) -> Option<Event> {
-        self.queue.state.with(QueueState::take)
+        self.queue.state.with(EventQueueState::take)
     }
 }
 
@@ -87,7 +115,7 @@ impl Stream for EventSubscription {
 
 impl Drop for EventSubscription {
     fn drop(&mut self) {
-        self.place.leave();
+        self.listener.unregister();
     }
 }
 
@@ -98,12 +126,12 @@ impl fmt::Debug for EventSubscription {
     }
 }
 
-/// The events that wait for one subscriber.
-pub(crate) struct Queue {
-    state: Lock<QueueState>,
+/// The queue of one subscription.
+pub(crate) struct EventQueue {
+    state: Lock<EventQueueState>,
 }
 
-struct QueueState {
+struct EventQueueState {
     events: VecDeque<Event>,
     capacity: usize,
     missed: u64,
@@ -111,22 +139,22 @@ struct QueueState {
     waker: Option<Waker>,
 }
 
-impl Queue {
+impl EventQueue {
     pub(crate) fn new(capacity: usize) -> Self {
-        // What most subscribers need is allocated here and not under the lock.
+        // Allocated here, so that pushes up to the default capacity do not allocate under the lock.
         let events = VecDeque::with_capacity(capacity.min(SUBSCRIPTION_CAPACITY_DEFAULT));
-        Self { state: Lock::new(QueueState { events, capacity, missed: 0, ended: false, waker: None }) }
+        Self { state: Lock::new(EventQueueState { events, capacity, missed: 0, ended: false, waker: None }) }
     }
 
     pub(crate) fn push(&self, event: Event) {
-        let (pushed_out, waker) = self.state.with(|state| {
-            let pushed_out = if state.events.len() >= state.capacity { state.events.pop_front() } else { None };
-            state.missed += u64::from(pushed_out.is_some());
+        let (evicted, waker) = self.state.with(|state| {
+            let evicted = if state.events.len() >= state.capacity { state.events.pop_front() } else { None };
+            state.missed += u64::from(evicted.is_some());
             state.events.push_back(event);
-            (pushed_out, state.waker.take())
+            (evicted, state.waker.take())
         });
         wakers::wake_each(waker);
-        drop(pushed_out);
+        drop(evicted);
     }
 
     pub(crate) fn end(&self) {
@@ -138,7 +166,7 @@ impl Queue {
     }
 
     fn poll(&self, waker: &Waker) -> Poll<Option<Event>> {
-        let mut waker = Spare::of(waker);
+        let mut waker = ClonedWaker::of(waker);
         self.state.with(|state| match state.take() {
             Some(event) => Poll::Ready(Some(event)),
             None if state.ended => Poll::Ready(None),
@@ -150,7 +178,7 @@ impl Queue {
     }
 }
 
-impl QueueState {
+impl EventQueueState {
     fn take(&mut self) -> Option<Event> {
         match core::mem::take(&mut self.missed) {
             0 => self.events.pop_front(),

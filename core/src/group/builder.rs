@@ -248,9 +248,9 @@ impl GroupParent {
             Self::Token(token) => {
                 let tree = token.tree();
                 let id = tree.next_id();
-                let member = member(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)));
+                let member = member(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)));
                 match token.attach(&dynamic(&member)) {
-                    Ok(registration) => member.node().hang_below(token.clone(), registration),
+                    Ok(registration) => member.node().attach_below(token.clone(), registration),
                     Err(cause) => node::cancel(&dynamic(&member), &cause),
                 }
                 Ok(member)

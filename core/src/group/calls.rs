@@ -4,7 +4,7 @@
 //! When it is dropped it leaves the queue, and a slot it was promised or a result it was served
 //! goes to the next caller. All calls are therefore cancel safe.
 
-use crate::base::wakers::{Key, Spare};
+use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
 use crate::group::error::{NotTaken, TaskError};
 use crate::group::executor::{Executor, discard, resume_if_configured};
@@ -73,7 +73,7 @@ fn join_queue<E: Executor, F>(
     task: &mut Option<Box<GroupTask<F>>>,
     erase: fn(Box<GroupTask<F>>) -> E::Task,
 ) -> Admission {
-    let mut waker = Spare::of(waker);
+    let mut waker = ClonedWaker::of(waker);
     admit(executor, Entry::Wait(ticket, Some(&mut waker)), task, erase)
 }
 
@@ -95,7 +95,7 @@ struct Registration {
     /// Its position in a queue of the group state.
     ticket: Ticket,
     /// Its waker as a poller, for a group in place.
-    key: Key,
+    key: WakerKey,
     edge: GroupEdge,
 }
 
@@ -328,7 +328,7 @@ impl<E: Executor> Future for NextOrFuture<'_, E> {
 pub(super) struct WaitFuture<'a, E: Executor> {
     executor: &'a E,
     waiter: Option<usize>,
-    key: Key,
+    key: WakerKey,
     edge: GroupEdge,
 }
 
@@ -358,7 +358,7 @@ impl<E: Executor> Future for WaitFuture<'_, E> {
 /// failure of that task, with the place of the call.
 fn panic_if_own_task(executor: &impl Executor) {
     let member = executor.member();
-    if current::task_of(executor.address()).is_some() || wait_all::inside(member.node()).is_some() {
+    if current::task_of(executor.address()).is_some() || wait_all::current_member_within(member.node()).is_some() {
         let group = member.node().path();
         panic!("deadlock: a task of {group} waits for all tasks of it, including itself; call `wait` outside its tasks");
     }

@@ -55,7 +55,7 @@ impl TaskError {
 impl PartialEq for TaskError {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Failed(a), Self::Failed(b)) | (Self::Panicked(a), Self::Panicked(b)) => a.same(b),
+            (Self::Failed(a), Self::Failed(b)) | (Self::Panicked(a), Self::Panicked(b)) => a.is_same_as(b),
             (Self::Cancelled(a), Self::Cancelled(b)) | (Self::TidiedUp(a), Self::TidiedUp(b)) => a == b,
             _ => false,
         }

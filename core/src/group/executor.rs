@@ -4,9 +4,9 @@
 //! lock.
 
 use crate::base::catch;
-use crate::base::catch::Payload;
+use crate::base::catch::PanicPayload;
 use crate::base::reason::{BoxError, Reason};
-use crate::base::wakers::{Key, Spare};
+use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
 use crate::group::error::TaskError;
@@ -23,9 +23,9 @@ use core::task::{Context, Poll};
 pub(super) const POLLS_IN_A_ROW_MAX: u32 = 64;
 
 /// Polls the group state. With a waker, the caller is queued if the answer is pending.
-pub(super) trait PollState<T, R>: FnMut(&mut GroupState<T>, Option<&mut Spare>, &mut WakeList) -> Poll<R> {}
+pub(super) trait PollState<T, R>: FnMut(&mut GroupState<T>, Option<&mut ClonedWaker>, &mut WakeList) -> Poll<R> {}
 
-impl<T, R, F: FnMut(&mut GroupState<T>, Option<&mut Spare>, &mut WakeList) -> Poll<R>> PollState<T, R> for F {}
+impl<T, R, F: FnMut(&mut GroupState<T>, Option<&mut ClonedWaker>, &mut WakeList) -> Poll<R>> PollState<T, R> for F {}
 
 /// Polls the tasks of a group.
 pub(super) trait Executor {
@@ -57,7 +57,12 @@ pub(super) trait Executor {
     /// An executor that polls in place runs tasks until `poll_state` is ready. It passes a waker
     /// only when no task is left to poll, and registers the caller as a poller under `key`.
     #[inline]
-    fn poll_call<R>(&self, cx: &mut Context<'_>, _key: &mut Key, mut poll_state: impl PollState<Self::Value, R>) -> Poll<R> {
+    fn poll_call<R>(
+        &self,
+        cx: &mut Context<'_>,
+        _key: &mut WakerKey,
+        mut poll_state: impl PollState<Self::Value, R>,
+    ) -> Poll<R> {
         let polled = self.with_state(|state, wakes| poll_state(state, None, wakes));
         if polled.is_ready() {
             return polled;
@@ -70,7 +75,7 @@ pub(super) trait Executor {
     #[cold]
     #[inline(never)]
     fn join_queue<R>(&self, cx: &mut Context<'_>, mut poll_state: impl PollState<Self::Value, R>) -> Poll<R> {
-        let mut waker = Spare::of(cx.waker());
+        let mut waker = ClonedWaker::of(cx.waker());
         self.with_state(|state, wakes| poll_state(state, Some(&mut waker), wakes))
     }
 
@@ -82,13 +87,13 @@ pub(super) trait Executor {
     }
 
     /// Removes a caller from the pollers.
-    fn unregister_poller(&self, _key: &mut Key) {}
+    fn unregister_poller(&self, _key: &mut WakerKey) {}
 }
 
 /// Why a task has no value.
 enum TaskFault {
     Error(BoxError),
-    Panic(Reason, Payload),
+    Panic(Reason, PanicPayload),
 }
 
 /// Polls a task once. Returns its result, or the task if it is pending.
@@ -104,7 +109,7 @@ pub(super) fn poll_task<'env, T>(
     let (mut task, mut value) = (Some(task), None);
     // A ready task is dropped inside the same `catch`. In all other cases the task is still owned
     // here.
-    let polled = catch::catch_whole(|| {
+    let polled = catch::catch_with_payload(|| {
         let polled = task.as_mut().map_or(Poll::Pending, |task| task.as_mut().poll(cx));
         match polled {
             Poll::Pending => Poll::Pending,
@@ -150,7 +155,7 @@ pub(super) fn drop_cancelled<'env, T>(
     cause: Cause,
 ) -> TaskResult<T> {
     let name = task.name().cloned();
-    Err(match catch::catch_whole(|| drop(task)) {
+    Err(match catch::catch_with_payload(|| drop(task)) {
         Ok(()) => TaskError::Cancelled(cause),
         Err((reason, payload)) => report_failure(executor, name, number, TaskFault::Panic(reason, payload)),
     })
@@ -167,7 +172,7 @@ pub(super) fn poll_cancelled<'env, T>(
     cx: &mut Context<'_>,
 ) -> Result<TaskResult<T>, BoxedTask<'env, T>> {
     let grace = task.as_mut().grace(executor.settings().cancel_grace);
-    if !grace.is_some_and(|grace| grace.lasts(executor.member().node().runtime(), cx)) {
+    if !grace.is_some_and(|grace| grace.is_running(executor.member().node().runtime(), cx)) {
         return Ok(drop_cancelled(executor, task, number, cause));
     }
     let name = task.name().cloned();
@@ -175,7 +180,7 @@ pub(super) fn poll_cancelled<'env, T>(
         Ok(Ok(value)) => value,
         other => return other,
     };
-    Ok(Err(match catch::catch_whole(|| drop(value)) {
+    Ok(Err(match catch::catch_with_payload(|| drop(value)) {
         Ok(()) => TaskError::TidiedUp(cause),
         Err((reason, payload)) => report_failure(executor, name, number, TaskFault::Panic(reason, payload)),
     }))
@@ -205,7 +210,7 @@ fn report_failure<T>(executor: &impl Executor<Value = T>, name: Option<Name>, nu
         TaskFault::Panic(reason, payload) => (TaskError::Panicked(failure(&member, name, number, reason)), Some(payload)),
     };
     let (kept, discarded) = if settings.resume_panics { (payload, None) } else { (None, payload) };
-    discarded.into_iter().for_each(Payload::discard);
+    discarded.into_iter().for_each(PanicPayload::discard);
     let first = executor.with_state(|state, _| state.record_error(&error, kept));
     if let Some(failure) = first.failure().filter(|_| settings.fail_fast) {
         node::cancel(&member, &Cause::Failed(failure.clone()));
@@ -219,9 +224,9 @@ fn report_failure<T>(executor: &impl Executor<Value = T>, name: Option<Name>, nu
 
 fn failure(member: &Arc<dyn Member>, name: Option<Name>, number: u64, reason: Reason) -> FailureInfo {
     let node = member.node();
-    let path = node.path().push_child(name.unwrap_or(Name::numbered(number)));
+    let path = node.path().push_child(name.unwrap_or(Name::generated_from(number)));
     let failure = FailureInfo::new(node.id(), path, 0, reason, node.runtime().now()).below(Some(member));
-    node.events().failure(&failure);
+    node.events().record_failure(&failure);
     failure
 }
 
@@ -241,7 +246,7 @@ fn resume_panic(executor: &impl Executor, error: &TaskError) {
     {
         let payload = executor.with_state(|state, _| state.take_payload(error));
         // The first caller gets the payload, any other the text only.
-        if let Some(payload) = payload.or_else(|| Payload::of(failure.reason())) {
+        if let Some(payload) = payload.or_else(|| PanicPayload::of(failure.reason())) {
             catch::resume(payload);
         }
     }

@@ -4,7 +4,7 @@
 //! and cloned, woken and dropped after the lock is released.
 
 use crate::base::wakers;
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ impl<G> WaitQueue<G> {
     }
 
     /// Queues a caller at the end, or keeps its position. Does nothing without a waker.
-    pub(super) fn enqueue(&mut self, ticket: &mut Ticket, waker: Option<&mut Spare>) {
+    pub(super) fn enqueue(&mut self, ticket: &mut Ticket, waker: Option<&mut ClonedWaker>) {
         let Some(waker) = waker else { return };
         let known = ticket.and_then(|ticket| self.waiting.binary_search_by_key(&ticket, |(known, _)| *known).ok());
         match known {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn callers_are_served_in_order_and_leaving_returns_the_item() {
-        let (mut queue, mut wakes, waker) = (WaitQueue::new(), WakeList::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::new(), WakeList::default(), || ClonedWaker::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
         queue.enqueue(&mut a, Some(&mut waker()));
         queue.enqueue(&mut b, Some(&mut waker()));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn enqueue_again_keeps_the_position() {
-        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || ClonedWaker::of(Waker::noop()));
         let (mut a, mut b) = (None, None);
         queue.enqueue(&mut a, Some(&mut waker()));
         queue.enqueue(&mut b, Some(&mut waker()));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn woken_callers_keep_their_position_and_store_a_new_waker() {
-        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || Spare::of(Waker::noop()));
+        let (mut queue, mut wakes, waker) = (WaitQueue::<()>::new(), WakeList::default(), || ClonedWaker::of(Waker::noop()));
         let mut a = None;
         queue.enqueue(&mut a, Some(&mut waker()));
         queue.wake_waiting(&mut wakes);

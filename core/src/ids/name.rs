@@ -1,6 +1,7 @@
-//! `Name`: one step of a path.
+//! [`Name`]: one segment of a path.
 //!
-//! A name of up to 22 bytes is stored in place, a longer one behind an `Arc`, and a name that nobody gave is made from the id (`$42`) and costs nothing.
+//! A name of up to 22 bytes is stored inline, a longer one behind an `Arc`. The name of an unnamed
+//! member is generated from its id (`$42`) and stored as a number.
 
 use crate::ids::path::ActorId;
 use alloc::string::String;
@@ -8,12 +9,12 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// The longest name in bytes.
+/// The maximum length of a name, in bytes.
 pub const NAME_LEN_MAX: usize = 128;
 
 const INLINE_LEN_MAX: usize = 22;
 
-/// The bytes of which most names are made, and which stand in any place of one: letters, digits, `-` and `_`.
+/// The bytes that are valid at any position of a name: ASCII letters, digits, `-` and `_`.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
@@ -24,34 +25,50 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
-/// One step of a path: a name given by a user, or one made from the id of whatever was not named.
+/// One segment of a path: a name that a user chose, or a generated one such as `$42`.
 #[derive(Clone)]
 pub struct Name(Text);
 
 #[derive(Clone)]
 enum Text {
-    Made(u64),
+    Generated(u64),
     Short { len: u8, bytes: [u8; INLINE_LEN_MAX] },
     Long(Arc<str>),
 }
 
 impl Name {
-    /// Checks a name a user gives: not blank, at most [`NAME_LEN_MAX`] bytes, no `/`, no control characters, no space at either
-    /// end, and neither `.`, `..` nor a first `$`, which is kept for names that nobody gave.
+    /// Checks `text` and creates a name from it.
+    ///
+    /// # Errors
+    /// Returns a [`NameError`] if `text`
+    /// - is empty or only white space,
+    /// - is longer than [`NAME_LEN_MAX`] bytes,
+    /// - starts with `$` (reserved for generated names), or is `.` or `..`,
+    /// - contains `/` or a control character, or starts or ends with white space.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pleach::{Name, NameFault};
+    ///
+    /// assert_eq!(Name::new("billing").unwrap().to_string(), "billing");
+    /// assert_eq!(Name::new("a/b").unwrap_err().why, NameFault::Character);
+    /// ```
     pub fn new(text: &str) -> Result<Self, NameError> {
         Self::check(text)?;
         Ok(Self::unchecked(text))
     }
 
-    /// As [`new`](Self::new), for whoever makes the name later, where it stays.
+    /// Like [`new`](Self::new), but only checks. Callers build the name later, in its final
+    /// location.
     pub(crate) fn check(text: &str) -> Result<(), NameError> {
-        // Nearly every name is of this kind, and is checked in one pass over its bytes.
+        // Nearly every name consists of plain bytes and is checked in one pass.
         let plain = text.bytes().fold(true, |plain, byte| plain & PLAIN[usize::from(byte)]);
-        if plain && !text.is_empty() && text.len() <= NAME_LEN_MAX { Ok(()) } else { Self::check_closely(text) }
+        if plain && !text.is_empty() && text.len() <= NAME_LEN_MAX { Ok(()) } else { Self::check_slow(text) }
     }
 
     #[cold]
-    fn check_closely(text: &str) -> Result<(), NameError> {
+    fn check_slow(text: &str) -> Result<(), NameError> {
         let fault = |why| Err(NameError { name: shorten(text), why });
         if text.trim().is_empty() {
             return fault(NameFault::Blank);
@@ -68,21 +85,21 @@ impl Name {
         Ok(())
     }
 
-    /// The name of a root, which is no step of any path.
+    /// Returns the name of a root. It is not a segment of any path.
     pub(crate) fn root() -> Self {
         Self::unchecked("")
     }
 
-    pub(crate) fn made(id: ActorId) -> Self {
-        Self::numbered(id.get())
+    pub(crate) fn generated(id: ActorId) -> Self {
+        Self::generated_from(id.get())
     }
 
-    /// `$number`.
-    pub(crate) fn numbered(number: u64) -> Self {
-        Self(Text::Made(number))
+    /// Returns the name `$number`.
+    pub(crate) fn generated_from(number: u64) -> Self {
+        Self(Text::Generated(number))
     }
 
-    /// A name that has been checked.
+    /// Creates a name from text that was checked before.
     #[inline]
     pub(crate) fn unchecked(text: &str) -> Self {
         let len = text.len();
@@ -98,46 +115,48 @@ impl Name {
         matches!(self.0, Text::Short { len: 0, .. })
     }
 
-    /// The number of the id behind a name that nobody gave, `None` for a name a user chose.
-    pub(crate) fn made_from(&self) -> Option<u64> {
+    /// Returns the number of a generated name, or `None` for a name that a user chose.
+    pub(crate) fn generated_number(&self) -> Option<u64> {
         match self.0 {
-            Text::Made(id) => Some(id),
+            Text::Generated(id) => Some(id),
             _ => None,
         }
     }
 
-    /// The text of a name a user chose, `None` for one made from an id.
+    /// Returns the text of a name that a user chose, or `None` for a generated one.
     pub(crate) fn given(&self) -> Option<&str> {
         self.given_bytes().and_then(|bytes| core::str::from_utf8(bytes).ok())
     }
 
-    /// As [`given`](Self::given), for whoever only compares: reading the bytes as text takes a pass over them.
+    /// Like [`given`](Self::given), without checking that the bytes are UTF-8. This is faster for
+    /// comparisons.
     pub(crate) fn given_bytes(&self) -> Option<&[u8]> {
         match &self.0 {
-            Text::Made(_) => None,
+            Text::Generated(_) => None,
             Text::Short { len, bytes } => Some(&bytes[..usize::from(*len)]),
             Text::Long(text) => Some(text.as_bytes()),
         }
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, NameError> {
-        // Only as it is written: a number in another form is no id, and no name either.
+        // Only the canonical form of a number is an id. Any other form, such as `$007`, is neither
+        // an id nor a valid name.
         let written = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && (*id == "0" || !id.starts_with('0'));
         match text.strip_prefix('$').filter(written).map(str::parse) {
-            Some(Ok(id)) => Ok(Self::numbered(id)),
+            Some(Ok(id)) => Ok(Self::generated_from(id)),
             _ => Self::new(text),
         }
     }
 }
 
-/// What an error shows of a name: enough to find it, never all of an overlong one.
+/// Returns the first 40 characters of a text, for error messages.
 pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.made_from() {
+        match self.generated_number() {
             Some(number) => write!(f, "${number}"),
             None => f.write_str(self.given().unwrap_or_default()),
         }
@@ -152,16 +171,16 @@ impl fmt::Debug for Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        self.made_from() == other.made_from() && self.given_bytes() == other.given_bytes()
+        self.generated_number() == other.generated_number() && self.given_bytes() == other.given_bytes()
     }
 }
 
 impl Eq for Name {}
 
-/// Names that nobody gave come first, in the order of their ids.
+/// Generated names come first, in the order of their ids.
 impl Ord for Name {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        let key = |name: &Self| name.made_from().map_or((1, 0), |number| (0, number));
+        let key = |name: &Self| name.generated_number().map_or((1, 0), |number| (0, number));
         key(self).cmp(&key(other)).then_with(|| self.given_bytes().cmp(&other.given_bytes()))
     }
 }
@@ -186,31 +205,31 @@ impl PartialEq<&str> for Name {
 
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.made_from().hash(state);
+        self.generated_number().hash(state);
         self.given_bytes().hash(state);
     }
 }
 
-/// Why a name was refused.
+/// What is wrong with a rejected name; part of [`NameError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameFault {
-    /// It is empty or only white space.
+    /// The name is empty or only white space.
     Blank,
-    /// It has more than [`NAME_LEN_MAX`] bytes.
+    /// The name has more than [`NAME_LEN_MAX`] bytes.
     TooLong,
-    /// It begins with `$`, which is kept for names that nobody gave, or it is `.` or `..`.
+    /// The name starts with `$`, which is reserved for generated names, or it is `.` or `..`.
     Reserved,
-    /// It contains `/` or a control character, or begins or ends with a space.
+    /// The name contains `/` or a control character, or starts or ends with white space.
     Character,
 }
 
-/// A name that cannot stand in a path.
+/// The error for a text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameError {
-    /// The name, cut after 40 characters.
+    /// The rejected text, cut after 40 characters.
     pub name: String,
-    /// What is wrong with it.
+    /// What is wrong with the name.
     pub why: NameFault,
 }
 
@@ -218,11 +237,11 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match self.why {
-            NameFault::Blank => write!(f, "the name {name:?} is blank: give it at least one visible character"),
-            NameFault::TooLong => write!(f, "the name {name:?}… is too long: use at most {NAME_LEN_MAX} bytes"),
-            NameFault::Reserved => write!(f, "the name {name:?} is reserved: do not begin with `$`, nor use `.` or `..`"),
+            NameFault::Blank => write!(f, "invalid name {name:?}: it is blank; use at least one visible character"),
+            NameFault::TooLong => write!(f, "invalid name {name:?}…: it is too long; use at most {NAME_LEN_MAX} bytes"),
+            NameFault::Reserved => write!(f, "invalid name {name:?}: it is reserved; do not start with `$` or use `.` or `..`"),
             NameFault::Character => {
-                write!(f, "the name {name:?} has a `/`, a control character or a space at one end: leave them out")
+                write!(f, "invalid name {name:?}: remove `/`, control characters, and white space at either end")
             }
         }
     }
@@ -235,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_names_are_refused_with_what_is_wrong() {
+    fn invalid_names_report_what_is_wrong() {
         let why = |text: &str| Name::new(text).unwrap_err().why;
         assert_eq!(why(""), NameFault::Blank);
         assert_eq!(why(" \t"), NameFault::Blank);

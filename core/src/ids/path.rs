@@ -1,4 +1,6 @@
-//! `ActorId` and `ActorPath`: who something in the tree is, and where. A path goes from the root, and its text parses back to the same path.
+//! [`ActorId`] and [`ActorPath`]: the identity and the location of a member of a tree.
+//!
+//! A path starts at the root. Parsing the text of a path gives the same path.
 
 use crate::ids::name::{Name, NameError, shorten};
 use alloc::string::String;
@@ -9,9 +11,9 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
-/// The identity of one thing in the tree, unique in the whole process: ids of two systems are never equal.
+/// The identity of one member of a tree, unique in the process. Ids of two systems are never equal.
 ///
-/// Its number counts up within a tree and is never reused, not even after a restart.
+/// The number counts up within a tree and is never reused. An actor keeps its id when it restarts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActorId {
     // Compared first: within one tree ids sort by age, the same in every process.
@@ -20,13 +22,14 @@ pub struct ActorId {
 }
 
 impl ActorId {
-    /// The `number`th id of a tree. Trees of one process have different numbers themselves.
+    /// Creates the `number`th id of the tree with the number `tree`. Every tree of a process has a
+    /// different number.
     #[inline]
     pub(crate) fn new(tree: usize, number: u64) -> Self {
         Self { number, tree }
     }
 
-    /// The number within its tree, for logs and metrics. Two systems use the same numbers.
+    /// Returns the number within the tree, for logs and metrics. Two systems use the same numbers.
     pub fn get(self) -> u64 {
         self.number
     }
@@ -44,20 +47,31 @@ impl fmt::Display for ActorId {
     }
 }
 
-/// Where something stands in the tree, from the root down: `/user/crew/budget`.
+/// The location of a member, from the root down: `/user/workers/budget`.
 ///
-/// A path may name the machine it is on (`//node-7/user/crew`); a path without one is local. Cloning is cheap.
+/// A path may name the machine it is on (`//node-7/user/workers`); a path without one is local.
+/// Cloning copies an `Arc` and the machine name.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::ActorPath;
+///
+/// let path: ActorPath = "/user/workers/budget".parse().unwrap();
+/// assert_eq!(path.parent().unwrap(), "/user/workers");
+/// assert_eq!(*path.last().unwrap(), "budget");
+/// ```
 #[derive(Clone, Default)]
 pub struct ActorPath {
     node: Option<Name>,
-    /// Those of a path below may follow: paths of one branch share them.
+    /// The segments of this path and possibly more: paths of one branch share the slice.
     steps: Arc<[Name]>,
-    /// How many of them belong to this path.
+    /// How many of the segments belong to this path.
     depth: usize,
 }
 
 impl ActorPath {
-    /// The root, `/`.
+    /// Returns the path of the root, `/`.
     pub fn root() -> Self {
         Self::default()
     }
@@ -66,35 +80,35 @@ impl ActorPath {
         Self { node: None, depth: steps.len(), steps }
     }
 
-    /// The path of a child called `name`.
+    /// Returns the path of a child with this name.
     #[must_use]
     pub fn push_child(&self, name: Name) -> Self {
         let steps: Arc<[Name]> = self.steps().iter().cloned().chain([name]).collect();
         Self { node: self.node.clone(), depth: steps.len(), steps }
     }
 
-    /// The path one step up, `None` at the root.
+    /// Returns the path of the parent, or `None` at the root.
     pub fn parent(&self) -> Option<Self> {
         let depth = self.depth.checked_sub(1)?;
         Some(Self { node: self.node.clone(), steps: Arc::clone(&self.steps), depth })
     }
 
-    /// The last step, `None` at the root.
+    /// Returns the last segment, or `None` at the root.
     pub fn last(&self) -> Option<&Name> {
         self.steps().last()
     }
 
-    /// The steps from the root down.
+    /// Returns the segments, from the root down.
     pub fn steps(&self) -> &[Name] {
         &self.steps[..self.depth]
     }
 
-    /// The machine this path is on, `None` for a local one.
+    /// Returns the machine that this path names, or `None` for a local path.
     pub fn node(&self) -> Option<&Name> {
         self.node.as_ref()
     }
 
-    /// The same path on the machine called `node`.
+    /// Returns the same path on the machine with the name `node`.
     #[must_use]
     pub fn on_node(mut self, node: Name) -> Self {
         self.node = Some(node);
@@ -158,21 +172,21 @@ impl fmt::Debug for ActorPath {
     }
 }
 
-/// A text that is no path.
+/// The error for a text that is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
-    /// It does not begin with `/`.
+    /// The text does not start with `/`.
     NotFromRoot(String),
-    /// One of its steps is no name.
+    /// One segment is not a valid name.
     Step(NameError),
 }
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFromRoot(text) => write!(f, "the path {text:?} does not begin at the root: begin it with `/`"),
-            Self::Step(error) => write!(f, "a step of the path cannot stand: {error}"),
+            Self::NotFromRoot(text) => write!(f, "invalid path {text:?}: a path must start with `/`"),
+            Self::Step(error) => write!(f, "invalid path segment: {error}"),
         }
     }
 }
@@ -220,7 +234,7 @@ mod tests {
 
     #[test]
     fn a19_a_path_parses_back_from_its_text() {
-        for text in ["/", "/user", "/user/crew/budget", "/user/$42", "//node-7/user/a", "//node-7/", "/user/a name 多"] {
+        for text in ["/", "/user", "/user/workers/budget", "/user/$42", "//node-7/user/a", "//node-7/", "/user/a name 多"] {
             assert_eq!(path(text).to_string(), text);
             assert_eq!(path(&path(text).to_string()), path(text));
         }
@@ -238,20 +252,20 @@ mod tests {
 
     #[test]
     fn a19_push_child_parent_and_last_walk_the_path() {
-        let crew = ActorPath::root().push_child(Name::new("user").unwrap()).push_child(Name::new("crew").unwrap());
-        assert_eq!(crew, path("/user/crew"));
-        assert_eq!(*crew.last().unwrap(), "crew");
-        assert_eq!(crew, "/user/crew");
-        assert!(crew != "/user/crew/" && crew < path("/user/cruise"));
-        assert_eq!(crew.parent(), Some(path("/user")));
+        let workers = ActorPath::root().push_child(Name::new("user").unwrap()).push_child(Name::new("workers").unwrap());
+        assert_eq!(workers, path("/user/workers"));
+        assert_eq!(*workers.last().unwrap(), "workers");
+        assert_eq!(workers, "/user/workers");
+        assert!(workers != "/user/workers/" && workers < path("/user/workshop"));
+        assert_eq!(workers.parent(), Some(path("/user")));
         assert_eq!(path("/user").parent(), Some(ActorPath::root()));
         assert_eq!(ActorPath::root().parent(), None);
-        // The path above shares its steps, and goes its own way from there.
-        let user = crew.parent().unwrap();
+        // The parent path shares the slice; a child of it gets its own.
+        let user = workers.parent().unwrap();
         assert_eq!((user.steps().len(), user.last()), (1, path("/user").last()));
         assert_eq!(user.push_child(Name::new("other").unwrap()), path("/user/other"));
-        assert!(user < crew && user.cmp(&path("/user")).is_eq() && user != crew);
-        let all = std::collections::HashSet::from([user, path("/user"), crew.parent().unwrap(), crew]);
+        assert!(user < workers && user.cmp(&path("/user")).is_eq() && user != workers);
+        let all = std::collections::HashSet::from([user, path("/user"), workers.parent().unwrap(), workers]);
         assert_eq!(all.len(), 2);
         assert_eq!(ActorPath::root().last(), None);
     }

@@ -17,8 +17,8 @@
 //! | bit | raised by | cleared by |
 //! |---|---|---|
 //! | `CANCEL` | `Member::on_cancel` | never |
-//! | `STOP` | `stop`, `Member::stop_by` | `ended_unexpectedly` (permanent actor) |
-//! | `FINAL` | `Member::stop_by`, silently, before stop or close | never |
+//! | `STOP` | `stop`, `Member::stop_with` | `ended_unexpectedly` (permanent actor) |
+//! | `FINAL` | `Member::stop_with`, silently, before stop or close | never |
 //! | `RESTART` | `SystemMessage::Restart`, `Member::restart` | `apply_control`, next incarnation |
 //! | `CHILD_FAILED` | `Member::carry_out` | `apply_control`, next incarnation |
 //! | `SUSPEND` | `Cell::suspend` | `apply_control`, `Cell::resume` |

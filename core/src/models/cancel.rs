@@ -32,7 +32,7 @@ fn loom_t3_cancel_against_register() {
         });
         token.cancel("now");
         waiters.into_iter().for_each(|waiter| assert_eq!(Some(waiter.join().unwrap()), words("now")));
-        assert_eq!(token.listening(), (0, 0));
+        assert_eq!(token.listener_counts(), (0, 0));
     });
 }
 
@@ -53,7 +53,7 @@ fn loom_t3_cancel_against_register_against_drop() {
         assert_eq!(Some(stays.join().unwrap()), words("now"));
         let told = goes.join().unwrap();
         assert!(told.is_pending() || told == Poll::Ready("now".into()));
-        assert_eq!(token.listening(), (0, 0));
+        assert_eq!(token.listener_counts(), (0, 0));
     });
 }
 
@@ -72,7 +72,7 @@ fn loom_t3_register_against_drop() {
             })
         });
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(token.listening(), (0, 0));
+        assert_eq!(token.listener_counts(), (0, 0));
     });
 }
 
@@ -92,7 +92,7 @@ fn loom_t1_cancel_against_child() {
         let (child, grandchild) = maker.join().unwrap();
         assert_eq!((child.cause(), grandchild.cause()), (words("now"), words("now")));
         drop((child, grandchild));
-        assert_eq!(token.listening(), (0, 0));
+        assert_eq!(token.listener_counts(), (0, 0));
     });
 }
 
@@ -109,7 +109,7 @@ fn loom_t1_cancel_against_dropping_a_child() {
         assert_eq!(Some(waiter.join().unwrap()), words("now"));
         dropper.join().unwrap();
         assert_eq!(stays.cause(), words("now"));
-        assert_eq!(token.listening(), (0, 0));
+        assert_eq!(token.listener_counts(), (0, 0));
     });
 }
 

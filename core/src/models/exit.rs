@@ -13,7 +13,7 @@ use crate::models::{LoomCounter, ManualRuntime, PlainCounter, block_on, explore,
 use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::{Tree, node};
 use alloc::sync::Arc;
@@ -120,7 +120,7 @@ impl TestMember {
     }
 
     fn at(above: NodeParent, id: ActorId) -> Arc<Self> {
-        let node = Node::new(above, id, Name::made(id));
+        let node = Node::new(above, id, Name::generated(id));
         Arc::new(Self { node, notifications: PlainCounter::default(), stops: PlainCounter::default() })
     }
 
@@ -137,7 +137,7 @@ impl Member for TestMember {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, _how: StopMode) {
+    fn stop_with(self: Arc<Self>, _how: StopMode) {
         self.stops.add();
     }
 
@@ -146,7 +146,9 @@ impl Member for TestMember {
     fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
+}
 
+impl SupervisedMember for TestMember {
     fn wants_signals(&self) -> bool {
         true
     }
@@ -157,6 +159,8 @@ impl Member for TestMember {
         }
     }
 }
+
+impl WaitingMember for TestMember {}
 
 #[test]
 fn loom_s10_watch_against_exit() {
@@ -199,7 +203,7 @@ fn loom_a17_hurried_stop_against_the_exit_of_a_child() {
         let parent = scope.any().member;
         let children = [101, 102, 103].map(|id| TestMember::below(&parent, ActorId::new(0, id)));
         scope.stop();
-        let hurries = thread::spawn(move || parent.node().hurry_wind_down());
+        let hurries = thread::spawn(move || parent.node().stop_remaining_at_once());
         let youngest: Arc<dyn Member> = Arc::clone(&children[2]) as Arc<dyn Member>;
         node::leave(&youngest, &Exit::Stopped);
         hurries.join().unwrap();

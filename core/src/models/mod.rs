@@ -148,7 +148,11 @@ fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
 
 fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>> {
     let id = tree.next_id();
-    Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id)), MessageQueue::new(mailbox), None))
+    Arc::new(Cell::new(
+        Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)),
+        MessageQueue::new(mailbox),
+        None,
+    ))
 }
 
 /// Creates a cell whose mailbox is full with message 1.

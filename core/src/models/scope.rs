@@ -155,7 +155,7 @@ fn loom_t7_token_of_a_scope_against_cancel() {
         above.cancel("now");
         let (cause, exit) = maker.join().unwrap();
         assert_eq!((cause, exit), (Cause::from("now"), Exit::Cancelled("now".into())));
-        assert_eq!(above.listening(), (0, 0));
+        assert_eq!(above.listener_counts(), (0, 0));
     });
 }
 

@@ -20,8 +20,8 @@ use crate::models::{LoomCounter, ManualRuntime, block_on, explore};
 use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartPolicy;
-use crate::supervise::restart_plan::Report;
-use crate::tree::member::{Member, StopMode};
+use crate::supervise::restart_plan::ChildReport;
+use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision;
 use crate::tree::supervision::restart_together::Progress;
@@ -56,9 +56,9 @@ impl Actor for TestActor {
 /// Halts or starts a supervisor, as the restart plan of its parent would.
 fn order(supervisor: &Arc<dyn Member>, order: fn(&Node) -> Progress) {
     match order(supervisor.node()) {
-        Progress::ByPlan => supervision::advance(supervisor),
-        Progress::AtOnce(report) => drop(supervision::report(supervisor.node(), report)),
-        Progress::ByItself => {}
+        Progress::Planned => supervision::advance(supervisor),
+        Progress::Done(report) => drop(supervision::report(supervisor.node(), report)),
+        Progress::Pending => {}
     }
 }
 
@@ -211,7 +211,7 @@ impl TestChild {
         assert_eq!(action, ChildAction::Wait(Duration::ZERO));
         self.orders.lock().unwrap().halt = false;
         test.disturbances.add();
-        supervision::report(&self.node, Report::Halted);
+        supervision::report(&self.node, ChildReport::Halted);
         test.end_if_settled();
     }
 
@@ -220,9 +220,9 @@ impl TestChild {
         loop {
             let mut orders = self.orders.lock().unwrap();
             let report = if mem::take(&mut orders.halt) {
-                Report::Halted
+                ChildReport::Halted
             } else if mem::take(&mut orders.go) {
-                Report::Started
+                ChildReport::Started
             } else if orders.over {
                 return up;
             } else {
@@ -230,7 +230,7 @@ impl TestChild {
                 continue;
             };
             drop(orders);
-            up = report == Report::Started;
+            up = report == ChildReport::Started;
             supervision::report(&self.node, report);
             test.end_if_settled();
         }
@@ -242,7 +242,7 @@ impl Member for TestChild {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, _how: StopMode) {}
+    fn stop_with(self: Arc<Self>, _how: StopMode) {}
 
     fn on_cancel(self: Arc<Self>) {}
 
@@ -252,14 +252,18 @@ impl Member for TestChild {
 
     fn halt(self: Arc<Self>) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
-        Progress::ByItself
-    }
-
-    fn start_again(self: Arc<Self>) -> Progress {
-        self.order(|orders| (orders.go, orders.halt) = (true, false));
-        Progress::ByItself
+        Progress::Pending
     }
 }
+
+impl SupervisedMember for TestChild {
+    fn start_again(self: Arc<Self>) -> Progress {
+        self.order(|orders| (orders.go, orders.halt) = (true, false));
+        Progress::Pending
+    }
+}
+
+impl WaitingMember for TestChild {}
 
 /// Two test children, and the number of disturbances that are still to come.
 struct RestartTest {
@@ -274,7 +278,7 @@ impl RestartTest {
         let group = SupervisedGroup::new();
         let children = [(); 2].map(|()| {
             let id = group.member().node().tree().next_id();
-            let node = Node::new(NodeParent::Member(group.member()), id, Name::made(id));
+            let node = Node::new(NodeParent::Member(group.member()), id, Name::generated(id));
             let child = Arc::new(TestChild { node, orders: Mutex::new(Orders::default()), changed: Condvar::new() });
             assert!(group.member().node().adopt(Arc::clone(&child) as Arc<dyn Member>).is_ok());
             child
@@ -285,7 +289,7 @@ impl RestartTest {
     /// Ends the model after all disturbances, when no plan is left.
     fn end_if_settled(&self) {
         // In this order: after all disturbances, a plan that has ended was the last one.
-        let settled = || self.group.member().node().with_supervision(|supervision| supervision.regroup.is_none());
+        let settled = || self.group.member().node().with_supervision(|supervision| supervision.restart_plan.is_none());
         if self.disturbances.get() == self.disturbances_total && settled() {
             self.children.iter().for_each(|child| child.order(|orders| orders.over = true));
         }

@@ -23,6 +23,8 @@ use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::Exited;
+use crate::tree::member::SupervisedMember;
+use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
@@ -57,7 +59,7 @@ impl Member for BlockingMember {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, how: StopMode) {
+    fn stop_with(self: Arc<Self>, how: StopMode) {
         if how == StopMode::Stop {
             node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
@@ -79,6 +81,10 @@ impl Member for BlockingMember {
         self.running.load(Ordering::Relaxed)
     }
 }
+
+impl SupervisedMember for BlockingMember {}
+
+impl WaitingMember for BlockingMember {}
 
 impl BlockingMember {
     fn take(&self) -> JobState {
@@ -111,9 +117,9 @@ impl BlockingMember {
             (None, Some(cause)) => Exit::Cancelled(cause),
             (Some(reason), _) => {
                 let failure = self.node.failure(0, reason);
-                self.node.events().failure(&failure);
+                self.node.events().record_failure(&failure);
                 if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
-                    supervision::propagate(Arc::clone(parent), failure.clone());
+                    supervision::propagate::propagate(Arc::clone(parent), failure.clone());
                 }
                 Exit::Failed(failure)
             }

@@ -17,6 +17,8 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
+use crate::tree::member::SupervisedMember;
+use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision::restart_together::Progress;
@@ -51,7 +53,7 @@ impl ScopeMember {
     /// or if they are stopping in this mode already: planning again on every call would cost a pass
     /// over all children.
     fn plan_stop(&self, how: StopMode) -> bool {
-        let begins = !self.node.is_stopping_by(how) && self.node.note_stop(how);
+        let begins = !self.node.is_stopping_with(how) && self.node.set_stop_mode(how);
         if begins {
             self.node.announce_closing();
             self.node.plan_stop(how);
@@ -89,7 +91,7 @@ impl Member for ScopeMember {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, how: StopMode) {
+    fn stop_with(self: Arc<Self>, how: StopMode) {
         if self.plan_stop(how) {
             self.node.stop_next_child();
         }
@@ -122,64 +124,56 @@ impl Member for ScopeMember {
         if let Some(cause) = self.node.cause() {
             return Some(Exit::Cancelled(cause));
         }
-        self.node.noted_stop().map(StopMode::exit)
-    }
-
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
-        match self.role {
-            ScopeRole::Top => {
-                self.node.record_failure(&failure);
-                self.node.tree().unhandled(failure);
-                FailureStep::default()
-            }
-            // A supervisor that has failed and is stopping ignores further failures of its
-            // children.
-            ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
-            ScopeRole::Supervisor => supervision::settle(self, FailedChild::Supervisor, failure),
-            ScopeRole::Scope | ScopeRole::IsolatedScope => {
-                Arc::clone(&self).carry_out(ChildAction::Stop, failure.clone());
-                // A member above cannot restart a failed scope, so the failure goes up as it is.
-                let above = self.node.parent().filter(|_| self.role == ScopeRole::Scope);
-                let next = above.map(|above| (Arc::clone(above), failure.handed_to(above)));
-                FailureStep { next, handed_up: None }
-            }
-        }
-    }
-
-    fn carry_out(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
-        match action {
-            ChildAction::Stop | ChildAction::Escalate { .. } => {}
-            ChildAction::Restart(wait) => return supervision::restart_supervisor(&self.as_member(), wait),
-            ChildAction::Resume | ChildAction::Wait(_) => return,
-        }
-        self.node.record_failure(&failure);
-        match self.role {
-            ScopeRole::Top | ScopeRole::IsolatedScope => {}
-            ScopeRole::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),
-            ScopeRole::Supervisor => self.stop_by(StopMode::Stop),
-        }
+        self.node.stop_mode().map(StopMode::exit)
     }
 
     fn halt(self: Arc<Self>) -> Progress {
         if self.role == ScopeRole::Supervisor {
             return supervision::halt(&self.node);
         }
-        self.stop_by(StopMode::Stop);
-        Progress::ByItself
+        self.stop_with(StopMode::Stop);
+        Progress::Pending
+    }
+}
+
+impl SupervisedMember for ScopeMember {
+    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
+        match self.role {
+            ScopeRole::Top => {
+                self.node.keep_first_failure(&failure);
+                self.node.tree().handle_at_root(failure);
+                FailureStep::default()
+            }
+            // A supervisor that has failed and is stopping ignores further failures of its
+            // children.
+            ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
+            ScopeRole::Supervisor => supervision::judge_and_apply(self, FailedChild::Supervisor, failure),
+            ScopeRole::Scope | ScopeRole::IsolatedScope => {
+                Arc::clone(&self).apply_action(ChildAction::Stop, failure.clone());
+                // A member above cannot restart a failed scope, so the failure goes up as it is.
+                let above = self.node.parent().filter(|_| self.role == ScopeRole::Scope);
+                let next = above.map(|above| (Arc::clone(above), failure.escalated_to(above)));
+                FailureStep { next, escalated: None }
+            }
+        }
+    }
+
+    fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
+        match action {
+            ChildAction::Stop | ChildAction::Escalate { .. } => {}
+            ChildAction::Restart(wait) => return supervision::restart_supervisor(&self.as_member(), wait),
+            ChildAction::Resume | ChildAction::Wait(_) => return,
+        }
+        self.node.keep_first_failure(&failure);
+        match self.role {
+            ScopeRole::Top | ScopeRole::IsolatedScope => {}
+            ScopeRole::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),
+            ScopeRole::Supervisor => self.stop_with(StopMode::Stop),
+        }
     }
 
     fn start_again(self: Arc<Self>) -> Progress {
         supervision::start(&self.node)
-    }
-
-    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        if self.waits_for_children() { self.node.children() } else { supervision::waits_for(&self.node).into_iter().collect() }
-    }
-
-    fn waits_for_children(&self) -> bool {
-        // A supervisor that has halted its children waits for the member that halted it, not for
-        // them.
-        self.node.known_supervision(|supervision| supervision.rests()) != Some(true)
     }
 
     fn restarts_children(&self) -> bool {
@@ -190,11 +184,23 @@ impl Member for ScopeMember {
         matches!(self.role, ScopeRole::Top | ScopeRole::IsolatedScope)
     }
 
-    fn restart(self: Arc<Self>) -> bool {
+    fn request_restart(self: Arc<Self>) -> bool {
         let restarts = self.role == ScopeRole::Supervisor;
         if restarts {
             supervision::restart_supervisor(&self.as_member(), Duration::ZERO);
         }
         restarts
+    }
+}
+
+impl WaitingMember for ScopeMember {
+    fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        if self.waits_for_children() { self.node.children() } else { supervision::waits_for(&self.node).into_iter().collect() }
+    }
+
+    fn waits_for_children(&self) -> bool {
+        // A supervisor that has halted its children waits for the member that halted it, not for
+        // them.
+        self.node.existing_supervision(|supervision| supervision.has_halted()) != Some(true)
     }
 }

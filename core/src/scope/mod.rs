@@ -83,11 +83,11 @@ impl Scope {
     pub fn under(token: &CancelToken) -> Self {
         let tree = token.tree();
         let id = tree.next_id();
-        let node = Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::made(id));
+        let node = Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id));
         let member = Arc::new(ScopeMember { node, role: ScopeRole::Scope });
         let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
         match token.attach(&dynamic) {
-            Ok(registration) => member.node.hang_below(token.clone(), registration),
+            Ok(registration) => member.node.attach_below(token.clone(), registration),
             Err(cause) => node::cancel(&dynamic, &cause),
         }
         Self { member, cancel_grace: None }
@@ -218,13 +218,13 @@ impl Scope {
 
     /// Stops the children one after the other, the youngest first, each after its current message.
     pub fn stop(&self) {
-        Arc::clone(&self.member).stop_by(StopMode::Stop);
+        Arc::clone(&self.member).stop_with(StopMode::Stop);
     }
 
     /// Closes the scope: it accepts no further child and exits after its last child has ended.
     /// Actors process their queued messages first.
     pub fn close(&self) {
-        Arc::clone(&self.member).stop_by(StopMode::Close);
+        Arc::clone(&self.member).stop_with(StopMode::Close);
     }
 
     /// Waits until every child has ended and all their `on_done` callbacks have run.
@@ -235,7 +235,7 @@ impl Scope {
     /// Returns the first failure that cancelled the scope. Awaited inside a child of the scope, it
     /// returns an error instead of deadlocking.
     pub fn wait_all(&self) -> WaitAll {
-        WaitAll::of(self.member.as_member(), None)
+        WaitAll::new(self.member.as_member(), None)
     }
 
     /// Waits like [`wait_all`](Self::wait_all), but at most `wait`.
@@ -243,7 +243,7 @@ impl Scope {
     /// # Errors
     /// Returns [`WaitError::StillRunning`] with the running members after `wait`.
     pub fn wait_all_for(&self, wait: Duration) -> WaitAll {
-        WaitAll::of(self.member.as_member(), Some(wait))
+        WaitAll::new(self.member.as_member(), Some(wait))
     }
 
     /// Returns at once whether all children have ended.

@@ -10,7 +10,7 @@
 
 use crate::base::lock::Lock;
 use crate::base::wakers;
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use crate::tree::member::Member;
 use crate::tree::task;
 use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
@@ -124,7 +124,7 @@ impl<T> Channel<T> {
     }
 
     fn poll_send(&self, item: &mut Option<T>, waker: &Waker) -> Poll<Result<(), Unreceived<T>>> {
-        let mut waker = Spare::of(waker);
+        let mut waker = ClonedWaker::of(waker);
         let (polled, wake) = self.0.with(|state| {
             if state.closed || state.receiver_gone {
                 let given_back = item.take().map_or(Ok(()), |item| Err(Unreceived(item)));
@@ -142,7 +142,7 @@ impl<T> Channel<T> {
     }
 
     fn poll_receive(&self, waker: &Waker) -> Poll<Option<T>> {
-        let mut waker = Spare::of(waker);
+        let mut waker = ClonedWaker::of(waker);
         let (polled, wake) = self.0.with(|state| match state.items.pop_front() {
             Some(item) => (Poll::Ready(Some(item)), state.sender.take()),
             None if state.closed => (Poll::Ready(None), None),

@@ -157,7 +157,7 @@ impl Supervisor {
     /// assert_eq!(sim.simulate(workers.exited()).unwrap(), Exit::Stopped);
     /// ```
     pub fn stop(&self) {
-        Arc::clone(&self.member).stop_by(StopMode::Stop);
+        Arc::clone(&self.member).stop_with(StopMode::Stop);
     }
 
     /// Waits for the exit of the supervisor. A restart is not an exit.

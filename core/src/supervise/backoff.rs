@@ -1,13 +1,29 @@
-//! `ExponentialBackoff`: how long a child waits before it starts again, the longer the more often it failed in a row.
+//! [`ExponentialBackoff`]: the wait before a restart, which doubles with each failure in a row.
 
 use crate::base::time::Instant;
 use core::time::Duration;
 
-/// Waits before each restart: `min` the first time, twice as long each time in a row, at most `max`, minus a random part of it.
+/// Waits before each restart: `min` at first, twice as long after each further failure, at most
+/// `max`. A random part is subtracted (jitter).
 ///
-/// A child that has run for longer than `max` (or [`reset_after`](Self::reset_after)) without failing begins at `min` again. It is a
-/// strategy by itself, one-for-one and without a limit on restarts, since the wait limits them; or a part of another:
+/// A child that has run for longer than `max` (or [`reset_after`](Self::reset_after)) without a
+/// failure starts again at `min`.
+///
+/// As a strategy it restarts the failed child only and has no restart limit, because the wait
+/// already limits the restarts. It can also be part of another strategy:
 /// `OneForAll::new().backoff(ExponentialBackoff::new(min, max))`.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::ExponentialBackoff;
+/// use std::time::Duration;
+///
+/// let (min, max) = (Duration::from_millis(100), Duration::from_secs(1));
+/// let backoff = ExponentialBackoff::new(min, max).jitter(0.0);
+/// let waits: Vec<u128> = (1..=5).map(|nth| backoff.delay(nth, 0).as_millis()).collect();
+/// assert_eq!(waits, [100, 200, 400, 800, 1000]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExponentialBackoff {
     min: Duration,
@@ -16,46 +32,52 @@ pub struct ExponentialBackoff {
     reset_after: Option<Duration>,
 }
 
-/// How often a child has failed in a row, and when last.
+/// How often a child has failed in a row, and the time of its last failure.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Streak {
+pub(crate) struct FailureStreak {
     failures: u32,
     last: Option<Instant>,
 }
 
 impl ExponentialBackoff {
-    /// From `min` up to `max`, with a fifth of each wait left to chance. A `max` below `min` counts as `min`.
+    /// Creates a backoff from `min` to `max` with a jitter of 0.2. A `max` below `min` is replaced
+    /// by `min`.
     pub fn new(min: Duration, max: Duration) -> Self {
         Self { min, max: max.max(min), jitter: 0.2, reset_after: None }
     }
 
-    /// Takes up to this part (0 to 1) of each wait off at random, so that many children do not all start at once.
+    /// Sets which part of each wait (0 to 1) may be subtracted at random. Default: 0.2.
+    ///
+    /// Jitter keeps many children from restarting at the same instant. Values outside the range are
+    /// clamped; NaN counts as 0.
     #[must_use]
     pub fn jitter(mut self, part: f32) -> Self {
         self.jitter = if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) };
         self
     }
 
-    /// Begins at `min` again after a child has run this long without failing.
+    /// Sets how long a child must run without a failure before the wait starts at `min` again.
+    /// Default: `max`.
     #[must_use]
     pub fn reset_after(mut self, calm: Duration) -> Self {
         self.reset_after = Some(calm);
         self
     }
 
-    /// How long to wait after the `nth` failure in a row (the first is 1), with `random` for the jitter.
+    /// Returns the wait after the `nth` failure in a row (the first is 1). `random` chooses the
+    /// jitter.
     pub fn delay(&self, nth: u32, random: u64) -> Duration {
         let doubled = 1_u32.checked_shl(nth.saturating_sub(1)).and_then(|factor| self.min.checked_mul(factor));
         let full = doubled.unwrap_or(self.max).min(self.max);
-        // 24 bits of chance are what an `f32` holds.
+        // An `f32` holds 24 random bits exactly.
         let chance = (random >> 40) as f32 / (1_u32 << 24) as f32;
         full.saturating_sub(full.mul_f32(self.jitter * chance))
     }
 
-    /// Counts one more failure at `now`, and says how long to wait.
-    pub(crate) fn next(&self, streak: &mut Streak, now: Instant, random: u64) -> Duration {
+    /// Counts one more failure at `now` and returns the wait before the restart.
+    pub(crate) fn next(&self, streak: &mut FailureStreak, now: Instant, random: u64) -> Duration {
         let calm = self.reset_after.unwrap_or(self.max);
-        // The wait itself is no calm: it is over before the child runs.
+        // The wait does not count as a run without failure: it ends before the child starts.
         let waited = self.delay(streak.failures, 0);
         if streak.last.is_some_and(|last| now.since(last) > calm.saturating_add(waited)) {
             streak.failures = 0;
@@ -74,7 +96,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn s1_each_wait_is_twice_the_last_up_to_the_most() {
+    fn s1_backoff_doubles_up_to_the_maximum() {
         let backoff = ExponentialBackoff::new(MS(10), MS(100)).jitter(0.0);
         let waits: [Duration; 6] = core::array::from_fn(|n| backoff.delay(n as u32 + 1, 7));
         assert_eq!(waits, [10, 20, 40, 80, 100, 100].map(MS));
@@ -98,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_calm_run_begins_at_the_shortest_wait_again() {
+    fn s1_long_run_resets_the_backoff() {
         let backoff = ExponentialBackoff::new(MS(10), MS(80)).jitter(0.0).reset_after(MS(500));
-        let mut streak = Streak::default();
+        let mut streak = FailureStreak::default();
         let mut fail = |ms| backoff.next(&mut streak, Instant::after_start(MS(ms)), 0);
         assert_eq!([fail(0), fail(100), fail(200), fail(300), fail(400)], [10, 20, 40, 80, 80].map(MS));
-        // It waited 80 ms and then ran for 500: not yet longer.
+        // It waited for 80 ms and then ran for 500 ms, which is not longer than `reset_after`.
         assert_eq!(fail(980), MS(80));
         assert_eq!(fail(980 + 581), MS(10));
     }

@@ -1,7 +1,9 @@
-//! Supervision decided: pure functions of (rules, window, directive, now), with no runtime, no lock and no clock of their own.
+//! The decision about one failure: a pure function of rules, recent restarts, directive and time.
 //!
-//! A [`SupervisorStrategy`] says what a failure means; [`decide`] weighs that against the child's [`RestartPolicy`] and the restarts
-//! already counted; [`RestartPlan`](regroup::RestartPlan) keeps the order when more than one child is concerned. `guardian` acts on all of it.
+//! A [`SupervisorStrategy`](crate::SupervisorStrategy) chooses a directive for a failure.
+//! [`decide`] applies the [`RestartPolicy`] of the child and the restart limit to it.
+//! [`RestartPlan`](crate::supervise::restart_plan::RestartPlan) orders the steps if several
+//! children are affected. `tree::supervision` acts on the result.
 
 pub use crate::supervise::backoff::ExponentialBackoff;
 
@@ -9,98 +11,120 @@ use crate::base::time::Instant;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-/// What a supervisor orders for a child that failed.
+/// What a supervisor does with a child that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SupervisorDirective {
-    /// Go on with the state as it is; the message is lost to its failure. Where there is no state yet, a restart.
+    /// Keeps the child's state and continues with the next message. The failed message is not
+    /// handled again. A child that has no state yet restarts instead.
     Resume,
-    /// Start afresh from the `Props`; address and mailbox stay.
+    /// Replaces the child's state by a new one from its `Props`. Its address and its mailbox stay.
     Restart,
-    /// End it.
+    /// Ends the child with its failure as exit.
     Stop,
-    /// Hand the failure up. The child ends, unless whoever decides above has it start again with its supervisor.
+    /// Passes the failure to the parent of the supervisor. The child ends, unless an ancestor
+    /// restarts this supervisor with its children.
     Escalate,
 }
 
-/// Which ends of a child call for another start. Given on [`Props`](crate::Props); transient unless said otherwise.
+/// Which exits of a child lead to a restart. Set it with [`Props`](crate::Props). Default:
+/// [`Transient`](Self::Transient).
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{Props, RestartPolicy};
+///
+/// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     Ok::<(), std::convert::Infallible>(())
+/// })
+/// .restart(RestartPolicy::Permanent);
+/// # let _ = props;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartPolicy {
-    /// Every end but one that its supervisor or a cancel ordered: a stop or close from elsewhere is a failure in the supervisor's eyes.
+    /// Every exit restarts the child, except one ordered by its supervisor or by a cancel. The
+    /// supervisor treats a stop or close from elsewhere as a failure.
     Permanent,
-    /// A failure only.
+    /// Only a failure restarts the child.
     #[default]
     Transient,
-    /// None: once it has ended, or its group restarts, it is gone.
+    /// No exit restarts the child. It also ends when its siblings restart together.
     Temporary,
 }
 
-/// Which children a restart concerns.
+/// Which children a restart affects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {
-    /// The one that failed.
+    /// Only the child that failed.
     #[default]
     One,
-    /// All of them.
+    /// All children of the supervisor.
     All,
-    /// The one that failed and all that were started after it.
+    /// The child that failed, and all children that were started after it.
     Rest,
 }
 
-/// How often children may restart unless a supervisor says otherwise: the fourth failure within 5 s is one too many.
+/// The default restart limit: 3 restarts within 5 s. The fourth failure within 5 s exceeds it.
 pub const INTENSITY_DEFAULT: (u32, Duration) = (3, Duration::from_secs(5));
 
-/// More restarts than this in one window are not counted: a limit above it is no limit.
+/// The largest restart limit that is enforced. A higher limit means no limit.
 pub const INTENSITY_MAX: u32 = 65_536;
 
-/// Whose restarts count towards the limit of a supervisor.
+/// Whose restarts count towards the restart limit of a supervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestartBudget {
-    /// Those of all children together. One more than allowed stops all of them, and the failure goes up.
+    /// The restarts of all children count together. One restart too many stops all children, and
+    /// the failure escalates.
     #[default]
     Shared,
-    /// Those of each child by itself. One more than allowed stops that child, and its siblings go on; the last child takes the
-    /// supervisor with it, and the failure goes up. This is the default for the workers of a pool, and for what stands directly below
-    /// `/user` and `/system`.
+    /// The restarts of each child count separately. One restart too many stops that child; its
+    /// siblings continue. When the last child is stopped this way, the supervisor stops too and the
+    /// failure escalates.
+    ///
+    /// This is the default for the workers of a pool and for the children of `/user` and `/system`.
     PerChild,
 }
 
-/// The rules by which a supervisor restarts: which children, how often, how soon.
+/// The restart rules of a supervisor: which children, how often, and after what wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Restarts {
-    /// Which children a restart concerns.
+    /// Which children a restart affects. Default: [`Reach::One`].
     pub reach: Reach,
-    /// This many restarts within any `window`; one more exceeds the intensity. NodeParent [`INTENSITY_MAX`] there is no limit.
+    /// How many restarts are allowed within any `window`. Default: 3. A value above
+    /// [`INTENSITY_MAX`] means no limit.
     pub restarts_max: u32,
-    /// The sliding window in which restarts are counted. Two failures a full window apart count in it together.
+    /// The sliding window in which restarts are counted, including both of its ends. Default: 5 s.
     pub window: Duration,
-    /// Whose restarts count: those of all children together, unless given.
+    /// Whose restarts count together. Default: [`RestartBudget::Shared`].
     pub budget: RestartBudget,
-    /// How long to wait before a restart; at once unless given.
+    /// The wait before a restart. Default: `None`, which restarts at once.
     pub backoff: Option<ExponentialBackoff>,
 }
 
 impl Default for Restarts {
-    /// The one that failed, three times in five seconds, at once.
+    /// Restarts the failed child at once, at most 3 times within 5 s.
     fn default() -> Self {
         let (restarts_max, window) = INTENSITY_DEFAULT;
         Self { reach: Reach::One, restarts_max, window, budget: RestartBudget::Shared, backoff: None }
     }
 }
 
-/// What was decided, and the figures it was decided on.
+/// The result of [`decide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) directive: SupervisorDirective,
-    /// The intensity was exceeded: the supervisor itself has failed.
+    /// The restart limit was exceeded: the supervisor itself has failed.
     pub(crate) exceeded: bool,
+    /// The restarts in the current window, including this one.
     pub(crate) restarts: u32,
 }
 
-/// How many restarts at `now` are still within the window; the older ones are forgotten.
+/// Returns how many restarts are within the window at `now`, and removes the older ones.
 pub(crate) fn count_recent(rules: &Restarts, recent: &mut VecDeque<Instant>, now: Instant) -> u32 {
     while recent.front().is_some_and(|at| now.since(*at) > rules.window) {
         recent.pop_front();
@@ -108,8 +132,8 @@ pub(crate) fn count_recent(rules: &Restarts, recent: &mut VecDeque<Instant>, now
     recent.len() as u32
 }
 
-/// Decides about one failure at `now`, for which the strategy orders `directive`. `recent` holds the restarts still within the window
-/// and never more than are allowed.
+/// Decides about one failure at `now`, for which the strategy chose `directive`. `recent` holds the
+/// restarts within the window, never more than the limit.
 pub(crate) fn decide(
     directive: SupervisorDirective,
     policy: RestartPolicy,
@@ -158,19 +182,19 @@ mod tests {
     }
 
     #[test]
-    fn s3_the_fourth_failure_within_the_window_exceeds_it() {
+    fn s3_fourth_failure_in_the_window_exceeds_the_limit() {
         let rules = Restarts::default();
         assert_eq!(directives(&rules, Restart, &[0, 1_000, 2_000, 5_000]), [Restart, Restart, Restart, Escalate]);
         assert_eq!(directives(&rules, Restart, &[0, 1_000, 2_000, 5_001]), [Restart; 4]);
     }
 
     #[test]
-    fn s3_the_window_slides_and_absurd_ones_have_an_answer() {
+    fn s3_window_slides_and_accepts_extreme_values() {
         assert_eq!(directives(&rules(1, 10), Restart, &[0, 11, 22, 30]), [Restart, Restart, Restart, Escalate]);
         assert_eq!(directives(&rules(0, u64::MAX), Restart, &[0]), [Escalate]);
-        // Within a window of no length only failures of the same instant count together.
+        // Within a window of zero length only failures of the same instant count together.
         assert_eq!(directives(&rules(1, 0), Restart, &[0, 0, 1]), [Restart, Escalate, Restart]);
-        // A limit above what is counted is none, and nothing is kept for it.
+        // A limit above `INTENSITY_MAX` is no limit, and no restart is stored for it.
         let mut recent = VecDeque::new();
         for ms in 0..1_000 {
             let unlimited = rules(u32::MAX, u64::MAX);
@@ -180,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn s1_a_directive_other_than_restart_counts_nothing() {
+    fn s1_only_restarts_are_counted() {
         for directive in [Resume, Stop, Escalate] {
             assert_eq!(directives(&rules(0, 1), directive, &[0; 10]), [directive; 10]);
         }
     }
 
     #[test]
-    fn s2_a_temporary_child_is_stopped_where_others_restart_and_counts_nothing() {
+    fn s2_temporary_child_stops_and_counts_no_restart() {
         let mut recent = VecDeque::new();
         for _ in 0..10 {
             let decision = decide(Restart, RestartPolicy::Temporary, &rules(1, 10), &mut recent, at(0));
@@ -197,8 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn s4_deciding_agrees_with_a_plain_model() {
-        // The model keeps every restart there ever was and counts those in the window.
+    fn s4_decide_matches_the_reference_model() {
+        // The model keeps all restarts and counts those in the window.
         let mut random = Random::seeded(3);
         for _ in 0..1_000 {
             let (max, window) = (random.below(4) as u32, random.below(20) as u64);

@@ -3,7 +3,7 @@
 use crate::base::runtime::Runtime;
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
-use crate::events::hub::Listener;
+use crate::events::hub::Callback;
 use crate::ids::name::{Name, NameError};
 use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::system::System;
@@ -39,7 +39,7 @@ pub struct SystemBuilder {
     settings: TreeSettings,
     root_sink: Option<Arc<dyn EscalationSink>>,
     on_root_failure: Option<SetRootHandler>,
-    listeners: Vec<Listener>,
+    listeners: Vec<Callback>,
 }
 
 /// Installs the root handler once the root exists.
@@ -118,7 +118,7 @@ impl SystemBuilder {
     /// Returns a [`NameError`] if the name is not a valid path segment.
     pub fn build(self) -> Result<System, NameError> {
         Name::new(&self.name)?;
-        let tree = Tree::with(self.runtime, self.settings);
+        let tree = Tree::with_settings(self.runtime, self.settings);
         for listener in self.listeners {
             tree.events.listen(EventKinds::ALL, listener);
         }
@@ -129,7 +129,7 @@ impl SystemBuilder {
         let guardians = below("system").and_then(|system| Ok((system, below("user")?)));
         let (system, user) = guardians.expect("a new root accepts two children with different names");
         if let Some(sink) = self.root_sink {
-            tree.unhandled.give_to(sink);
+            tree.unhandled.set_sink(sink);
         }
         if let Some(set_handler) = self.on_root_failure {
             set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));

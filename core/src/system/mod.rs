@@ -240,7 +240,7 @@ impl System {
     /// Waits until everything has ended, after a [`kill`](Self::kill) or a shutdown begun
     /// elsewhere.
     pub fn ended(&self) -> WaitAll {
-        WaitAll::of(self.root_member(), None)
+        WaitAll::new(self.root_member(), None)
     }
 
     pub(crate) fn root_member(&self) -> Arc<dyn Member> {

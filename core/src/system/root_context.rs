@@ -124,7 +124,7 @@ impl RootContext {
 
     /// Returns the number of failures reported so far.
     pub fn failures(&self) -> usize {
-        self.root.node().events().failures()
+        self.root.node().events().failure_count()
     }
 
     /// Calls `listener` for every event from now on, on the thread where the event happens.
@@ -156,7 +156,7 @@ impl RootContext {
     /// See [`SystemBuilder::on_root_failure`](crate::SystemBuilder::on_root_failure). Failures kept
     /// before stay available in [`take_escalations`](Self::take_escalations).
     pub fn set_on_root_failure(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) {
-        self.root.node().tree().unhandled.handle_with(self.guard_handler(handler));
+        self.root.node().tree().unhandled.set_handler(self.guard_handler(handler));
     }
 
     /// Sets the sink for supervisors without an own or inherited sink.
@@ -169,7 +169,7 @@ impl RootContext {
 
     /// Sets a sink for failures that neither the root's sink nor its handler takes.
     pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
-        self.root.node().tree().unhandled.give_outside(Arc::new(sink));
+        self.root.node().tree().unhandled.set_outer_sink(Arc::new(sink));
     }
 
     /// Wraps a root handler: passes it a `RootContext` and reports its panics. Holds the tree
@@ -184,7 +184,7 @@ impl RootContext {
             let user = user.upgrade().unwrap_or_else(|| Arc::clone(&root));
             let context = Self::new(root, user);
             let outcome = catch::catch(|| handler(failure, &context));
-            outcome.map_err(|reason| context.root.node().events().failure(&context.failure(reason))).is_ok()
+            outcome.map_err(|reason| context.root.node().events().record_failure(&context.failure(reason))).is_ok()
         })
     }
 
@@ -200,7 +200,7 @@ impl RootContext {
 
     /// Begins a shutdown without waiting. Nothing new starts; everything is closed, youngest first.
     pub fn begin_shutdown(&self) {
-        Arc::clone(&self.root).stop_by(StopMode::Close);
+        Arc::clone(&self.root).stop_with(StopMode::Close);
     }
 
     /// Returns a token that is cancelled when this system begins to end; see

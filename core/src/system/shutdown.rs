@@ -34,15 +34,15 @@ impl System {
     /// - [`ShutdownError::FromInside`]: called inside a member of this system. The shutdown has
     ///   begun, but a member cannot wait for itself.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
-        let inside = wait_all::inside(self.root.node());
-        Arc::clone(&self.root).stop_by(StopMode::Close);
+        let inside = wait_all::current_member_within(self.root.node());
+        Arc::clone(&self.root).stop_with(StopMode::Close);
         let mut deadline =
             ShutdownDeadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
         if let Some(child) = inside {
             // Dropping the deadline spawns a task that enforces it.
             return Err(ShutdownError::FromInside(child));
         }
-        let ended = WaitAll::of(self.root_member(), Some(grace)).await;
+        let ended = WaitAll::new(self.root_member(), Some(grace)).await;
         deadline.is_open = false;
         match ended {
             Err(WaitError::StillRunning(late)) => {
@@ -58,7 +58,7 @@ impl System {
     /// reported.
     async fn last_wait(&self, late: Vec<Running>) -> Result<(), ShutdownError> {
         let wait = self.root.node().tree().grace;
-        match WaitAll::of(self.root_member(), Some(wait)).await {
+        match WaitAll::new(self.root_member(), Some(wait)).await {
             Err(WaitError::StillRunning(stuck)) => Err(ShutdownError::Stuck(without_guardians(stuck))),
             _ => Err(ShutdownError::Late(late)),
         }
@@ -84,7 +84,7 @@ impl Drop for ShutdownDeadline {
             return;
         }
         let (root, runtime) = (Arc::clone(&self.root), self.root.node().runtime());
-        let ended = WaitAll::of(Arc::clone(&root), Some(self.at.since(runtime.now())));
+        let ended = WaitAll::new(Arc::clone(&root), Some(self.at.since(runtime.now())));
         runtime.spawn(Box::pin(async move {
             if let Err(WaitError::StillRunning(_)) = ended.await {
                 node::cancel(&root, &Cause::DeadlineExceeded);

@@ -1,33 +1,33 @@
-//! Adding a member to the tree: a new node below a parent, or the [`Refusal`] that says why not.
+//! Adds a member to the tree: a new node below a parent, or a [`Refusal`].
 
 use crate::ids::name::{Name, NameError};
 use crate::ids::path::ActorPath;
 use crate::tree::Tree;
 use crate::tree::member::Member;
-use crate::tree::node::children::Refused;
+use crate::tree::node::children::AdoptError;
 use crate::tree::node::{Node, NodeParent};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Why something was not started.
+/// Why a member was not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The name cannot stand in a path.
+    /// The name is not valid in a path.
     Name(NameError),
-    /// A live sibling has this name, or one that has not quite ended.
+    /// A sibling has this name and has not ended yet.
     NameTaken {
-        /// The name.
+        /// The name that is in use.
         name: String,
-        /// Under whom.
+        /// The path of the parent.
         parent: ActorPath,
     },
-    /// The mailbox was given a capacity of 0, so it could never take a message.
+    /// The mailbox has capacity 0, so it could never accept a message.
     NoCapacity,
-    /// Its parent has begun to shut down, or has ended.
+    /// The parent is shutting down or has ended.
     ShuttingDown {
-        /// The parent.
+        /// The path of the parent.
         parent: ActorPath,
     },
 }
@@ -37,10 +37,13 @@ impl fmt::Display for Refusal {
         match self {
             Self::Name(error) => write!(f, "{error}"),
             Self::NameTaken { name, parent } => {
-                write!(f, "{parent} has a live child called {name:?}: choose another name, or wait for its exit")
+                write!(
+                    f,
+                    "name {name:?} is taken: {parent} has a live child with this name; choose another name, or wait for its exit"
+                )
             }
-            Self::NoCapacity => f.write_str("a mailbox with a capacity of 0 takes no message: give it at least 1"),
-            Self::ShuttingDown { parent } => write!(f, "{parent} is shutting down or has ended, and starts nothing more"),
+            Self::NoCapacity => f.write_str("mailbox capacity is 0: set it to at least 1"),
+            Self::ShuttingDown { parent } => write!(f, "{parent} is shutting down or has ended, so it starts no further child"),
         }
     }
 }
@@ -53,27 +56,28 @@ impl From<NameError> for Refusal {
     }
 }
 
-/// A node below `parent`, in its tree and not yet in its table.
+/// Creates a node below `parent` that is not in the parent's child table yet.
 #[inline(always)]
 pub(crate) fn new_node(tree: &Tree, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
     name.map_or(Ok(()), Name::check)?;
     let id = tree.next_id();
-    let above = NodeParent::Member(Arc::clone(parent));
-    Ok(Node::new(above, id, name.map_or(Name::made(id), Name::unchecked)))
+    let parent = NodeParent::Member(Arc::clone(parent));
+    Ok(Node::new(parent, id, name.map_or(Name::generated(id), Name::unchecked)))
 }
 
-/// Puts a member into its parent's table. True if the parent has a strategy that may want to hear of it.
+/// Adds a member to its parent's child table. Returns true if the parent has a strategy, whose
+/// `before_start` hook is due.
 #[inline]
 pub(crate) fn adopt(parent: &Arc<dyn Member>, child: Arc<dyn Member>) -> Result<bool, Refusal> {
-    let above = parent.node();
-    above.adopt(child).map_err(|(refused, child)| refusal(above, refused, &child))
+    let node = parent.node();
+    node.adopt(child).map_err(|(error, child)| refusal(node, error, &child))
 }
 
 #[cold]
-fn refusal(parent: &Node, refused: Refused, child: &Arc<dyn Member>) -> Refusal {
+fn refusal(parent: &Node, error: AdoptError, child: &Arc<dyn Member>) -> Refusal {
     let parent = parent.path();
-    match refused {
-        Refused::ShuttingDown => Refusal::ShuttingDown { parent },
-        Refused::NameTaken => Refusal::NameTaken { name: child.node().name.to_string(), parent },
+    match error {
+        AdoptError::ShuttingDown => Refusal::ShuttingDown { parent },
+        AdoptError::NameTaken => Refusal::NameTaken { name: child.node().name.to_string(), parent },
     }
 }

@@ -1,6 +1,6 @@
-//! [`AnyRef`]: a member of the tree without its type, and [`Exited`], which waits for its exit.
+//! [`AnyRef`]: a handle to a member without its type, and [`Exited`], which waits for its exit.
 
-use crate::base::wakers::Key;
+use crate::base::wakers::WakerKey;
 use crate::events::cause::{Cause, Exit};
 use crate::ids::path::{ActorId, ActorPath};
 use crate::tree::member::{Member, StopMode};
@@ -13,49 +13,73 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// Anything in the tree, without a message type: to watch, to wait for, to end.
+/// A handle to any member of the tree, without its message type. Use it to watch, await or end the
+/// member.
+///
+/// Cloning copies an `Arc`. The handle does not keep the member running. Two handles are equal if
+/// they refer to the same member.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{BoxError, Dispatcher, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let props = Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()));
+/// let till = system.spawn("till", props).unwrap().any();
+/// assert_eq!(till.path(), "/user/till");
+/// till.close();
+/// assert_eq!(sim.simulate(till.exited()), Ok(Exit::Closed));
+/// ```
 #[derive(Clone)]
 pub struct AnyRef {
     pub(crate) member: Arc<dyn Member>,
 }
 
 impl AnyRef {
-    /// Who it is.
+    /// Returns the id of the member.
     pub fn id(&self) -> ActorId {
         self.member.node().id()
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the member.
     pub fn path(&self) -> ActorPath {
         self.member.node().path()
     }
 
-    /// The exit, `None` while it lives.
+    /// Returns how the member ended, or `None` while it is running.
     pub fn exit(&self) -> Option<Exit> {
         self.member.node().exit()
     }
 
-    /// Waits for its end and gives the exit, after every `on_done` has run.
+    /// Waits until the member has ended and every `on_done` callback has run. Returns the exit.
+    ///
+    /// Cancel safe.
     pub fn exited(&self) -> Exited {
         Exited { member: Arc::clone(&self.member), key: None, edge: None }
     }
 
-    /// Runs `f` with the exit, once: when it ends, or at once if it has.
+    /// Calls `f` with the exit, exactly once: when the member ends, or immediately if it has ended.
+    ///
+    /// A panic in `f` is reported as a failure and affects nothing else.
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
         self.member.node().on_done(Box::new(f));
     }
 
-    /// Ends it in an orderly way: an actor after the message in hand, a scope after its children.
+    /// Stops the member: an actor after its current message, a scope after its children have
+    /// stopped. A task is cancelled.
     pub fn stop(&self) {
         Arc::clone(&self.member).request_stop(StopMode::Stop);
     }
 
-    /// Ends its input: what it has is finished first.
+    /// Closes the member's input: it ends after all of its queued work is done.
     pub fn close(&self) {
         Arc::clone(&self.member).request_stop(StopMode::Close);
     }
 
-    /// Cuts it off with everything below it.
+    /// Cancels the member and everything below it. The first cause wins.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         node::cancel(&self.member, &cause.into());
     }
@@ -75,15 +99,12 @@ impl PartialEq for AnyRef {
 
 impl Eq for AnyRef {}
 
-/// Ready with the exit; from `exited()`.
-///
-/// # Panics
-/// When polled inside the very thing it waits for, or below it: that exit could never come.
+/// A future that completes with the exit of a member; returned by `exited()`.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Exited {
     member: Arc<dyn Member>,
-    key: Key,
-    /// While it waits inside some member.
+    key: WakerKey,
+    /// The edge in the wait-for graph, while it waits inside a member.
     edge: Option<Box<EndEdge>>,
 }
 
@@ -95,9 +116,10 @@ impl Future for Exited {
         let polled = member.node().poll_exit(key, cx.waker());
         if polled.is_ready() {
             *edge = None;
-        } else if let Some(child) = wait_all::inside(member.node()) {
-            // A bug in the program that could only hang; as a panic it is a failure of whoever waits, with its place.
-            panic!("{child} waits for the exit of {}, which cannot come before its own", member.node().path());
+        } else if let Some(child) = wait_all::current_member_within(member.node()) {
+            // A bug in the program that would otherwise hang. As a panic it is a failure of the
+            // waiting member.
+            panic!("{child} waits for the exit of {}, which cannot come before its own exit", member.node().path());
         } else if edge.is_none() {
             *edge = EndEdge::begin(Arc::clone(member), Awaited::Exit);
         }

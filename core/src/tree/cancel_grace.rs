@@ -1,7 +1,14 @@
-//! `CancelGrace`: how long a cancelled future may run on before it is dropped.
+//! [`CancelGrace`]: how long a cancelled future may keep running before it is dropped.
 //!
-//! Without one a cancel drops the future at its next await. With one the future is polled on, sees the cancel by its token, and may
-//! tidy up; it is dropped when the time is over.
+//! Without a grace a cancel drops the future at its next await. With a grace the future is still
+//! polled: it sees the cancel through its token and may clean up. It is dropped when the time is
+//! over.
+//!
+//! | state | meaning | next |
+//! |---|---|---|
+//! | `NotStarted` | no cancel was seen yet | `Running` at the first check |
+//! | `Running(timer)` | the future may continue | `Expired` when the timer fires |
+//! | `Expired` | the future must be dropped | |
 
 use crate::base::lock::Lock;
 use crate::base::runtime::{BoxFuture, Runtime};
@@ -9,36 +16,37 @@ use core::mem;
 use core::task::Context;
 use core::time::Duration;
 
-/// The grace of one future. It begins with the first look after the cancel.
+/// The grace of one future. It starts with the first check after the cancel.
 pub(crate) struct CancelGrace {
     length: Duration,
-    clock: Lock<Clock>,
+    timer: Lock<GraceTimer>,
 }
 
-enum Clock {
-    NotBegun,
-    Runs(BoxFuture<'static, ()>),
-    /// Also while somebody looks, which only the future's own task does.
-    Over,
+enum GraceTimer {
+    NotStarted,
+    Running(BoxFuture<'static, ()>),
+    /// Also set while the timer is polled, which only the task of the future does.
+    Expired,
 }
 
 impl CancelGrace {
     pub(crate) fn new(length: Duration) -> Self {
-        Self { length, clock: Lock::new(Clock::NotBegun) }
+        Self { length, timer: Lock::new(GraceTimer::NotStarted) }
     }
 
-    /// Whether the cancelled future may run on. If so, `cx` is woken when it may no longer.
-    pub(crate) fn lasts(&self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> bool {
-        // The timer is the runtime's own code, so it runs outside the lock.
-        let mut timer = match self.clock.with(|clock| mem::replace(clock, Clock::Over)) {
-            Clock::NotBegun => runtime.sleep_until(runtime.now() + self.length),
-            Clock::Runs(timer) => timer,
-            Clock::Over => return false,
+    /// Returns whether the cancelled future may continue. If so, `cx` is woken when the grace is
+    /// over.
+    pub(crate) fn is_running(&self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> bool {
+        // The timer is code of the runtime, so it is polled outside of the lock.
+        let mut timer = match self.timer.with(|slot| mem::replace(slot, GraceTimer::Expired)) {
+            GraceTimer::NotStarted => runtime.sleep_until(runtime.now() + self.length),
+            GraceTimer::Running(timer) => timer,
+            GraceTimer::Expired => return false,
         };
-        let lasts = timer.as_mut().poll(cx).is_pending();
-        if lasts {
-            self.clock.with(|clock| *clock = Clock::Runs(timer));
+        let is_running = timer.as_mut().poll(cx).is_pending();
+        if is_running {
+            self.timer.with(|slot| *slot = GraceTimer::Running(timer));
         }
-        lasts
+        is_running
     }
 }

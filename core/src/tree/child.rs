@@ -1,4 +1,4 @@
-//! Finding, stopping and restarting a child by its name.
+//! Finds, stops and restarts a child by its name.
 
 use crate::ids::name::Name;
 use crate::ids::path::ActorPath;
@@ -16,28 +16,28 @@ pub(crate) fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
 
 pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     let child = child(parent, name)?;
-    Arc::clone(&child.member).stop_by(StopMode::Stop);
+    Arc::clone(&child.member).stop_with(StopMode::Stop);
     Ok(child)
 }
 
 pub(crate) fn restart_child(parent: &Node, name: &str) -> Result<(), ChildError> {
     let child = child(parent, name)?;
     let path = child.path();
-    if child.member.restart() { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
+    if child.member.request_restart() { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
 }
 
-/// Why nothing was done to a child.
+/// Why an operation on a child failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChildError {
-    /// There is no live child of this name.
+    /// No live child has this name.
     NotFound {
-        /// The name.
+        /// The name that was searched for.
         name: String,
-        /// Under whom.
+        /// The path of the parent.
         parent: ActorPath,
     },
-    /// It has no recipe to start again from: a task, a scope.
+    /// The child has no props to restart from: it is a task or a scope.
     CannotRestart(ActorPath),
 }
 
@@ -45,9 +45,11 @@ impl fmt::Display for ChildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { name, parent } => {
-                write!(f, "{parent} has no live child called {name:?}: `children()` lists those it has")
+                write!(f, "{parent} has no live child called {name:?}: `children()` lists its children")
             }
-            Self::CannotRestart(path) => write!(f, "{path} has no props to start again from: only actors and supervisors do"),
+            Self::CannotRestart(path) => {
+                write!(f, "cannot restart {path}: only actors and supervisors have props to restart from")
+            }
         }
     }
 }

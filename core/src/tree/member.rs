@@ -1,4 +1,17 @@
-//! `Member`: whatever stands in the tree, and what the tree asks of it.
+//! [`Member`]: what the tree needs from everything that has a node.
+//!
+//! Implementations: actor cells, scopes and supervisors, tasks, blocking jobs, producers, groups. A
+//! member without its own task (a scope) does its work inside these calls. A member with a task (an
+//! actor) records the order and wakes its task.
+//!
+//! Three traits, by caller. The last two are supertraits of `Member`, so a `dyn Member` has all
+//! methods in one table:
+//!
+//! | trait | called by | overridden by |
+//! |---|---|---|
+//! | [`Member`] | `node`, `AnyRef`, restart plans | every member |
+//! | [`SupervisedMember`] | `supervision`, `node`, `child` | actors, scopes and supervisors |
+//! | [`WaitingMember`] | `waits`, replies | actors, scopes, tasks, groups |
 
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
@@ -7,154 +20,185 @@ use crate::events::signal::Signal;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
-use crate::tree::waits::edges::{Awaited, KeptEdges};
+use crate::tree::waits::edges::{Awaited, WaitEdges};
 use crate::tree::waits::{Edge, Unanswered};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-/// Something that stands in the tree.
-pub(crate) trait Member: Any + Send + Sync {
+/// A member of the tree: its node, and the ways to end it.
+pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
+    /// Returns the node of this member.
     fn node(&self) -> &Node;
 
-    /// End in an orderly way: an actor after the message in hand (stop) or after all it has (close).
-    fn stop_by(self: Arc<Self>, how: StopMode);
+    /// Ends the member in order, on behalf of its parent: an actor after its current message
+    /// (`Stop`) or after all queued messages (`Close`).
+    fn stop_with(self: Arc<Self>, mode: StopMode);
 
-    /// The first half of `stop_by` of a member with no task of its own: its children end next, then comes `finish_stop`. False if the member
-    /// sees to all of it by itself.
-    fn begin_stop(self: Arc<Self>, how: StopMode) -> bool {
-        self.stop_by(how);
+    /// Starts to stop a member that has no task. Returns true if its children must be stopped next,
+    /// followed by `finish_stop`. Default: calls `stop_with` and returns false.
+    fn begin_stop(self: Arc<Self>, mode: StopMode) -> bool {
+        self.stop_with(mode);
         false
     }
 
-    /// Its children have ended, or were told to.
+    /// Continues after `begin_stop`: the children have ended or have the order to end. Default:
+    /// nothing.
     fn finish_stop(self: Arc<Self>) {}
 
-    /// A cause has been recorded on the node; end at the next await.
+    /// Reacts to a cancel, whose cause is already recorded in the node: the member ends at its next
+    /// await.
     fn on_cancel(self: Arc<Self>);
 
-    /// The last child is gone while the node refuses new ones. A member with no task of its own answers with its exit.
+    /// Called when the last child has left while the node accepts no new ones. A member without a
+    /// task returns its exit; others return `None`.
     fn exit_when_childless(&self) -> Option<Exit>;
 
-    /// A failure that a child's supervision did not settle, as this member sees it.
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> FailureStep {
-        FailureStep::default()
+    /// Stops the member on behalf of a user, not of its supervisor. A permanent child starts again
+    /// afterwards. Default: `stop_with`.
+    fn request_stop(self: Arc<Self>, mode: StopMode) {
+        self.stop_with(mode);
     }
 
-    /// What was decided about this member after a failure below became its own.
-    fn carry_out(self: Arc<Self>, _verdict: ChildAction, _failure: FailureInfo) {}
-
-    /// Somebody who is not its supervisor wants it to end. A permanent child starts again after that.
-    fn request_stop(self: Arc<Self>, how: StopMode) {
-        self.stop_by(how);
-    }
-
-    /// End the incarnation, say so to the guardian above, and wait for `start_again`. What cannot start again ends for good.
+    /// Ends the current incarnation, reports it to the parent's restart plan, and waits for
+    /// `start_again`. Default: stops the member, because it cannot start again.
     fn halt(self: Arc<Self>) -> Progress {
-        self.stop_by(StopMode::Stop);
-        Progress::ByItself
+        self.stop_with(StopMode::Stop);
+        Progress::Pending
     }
 
-    /// Begin the next incarnation, and say so to the guardian above.
-    fn start_again(self: Arc<Self>) -> Progress {
-        Progress::ByItself
-    }
-
-    /// Whether its children start again when it does.
-    fn restarts_children(&self) -> bool {
-        false
-    }
-
-    /// Whether nobody but the child ends when a child has failed for good.
-    fn survives_child_failures(&self) -> bool {
-        false
-    }
-
-    /// Start afresh because somebody asked for it. False if this cannot.
-    fn restart(self: Arc<Self>) -> bool {
-        false
-    }
-
-    /// Whether this member listens to signals.
-    fn wants_signals(&self) -> bool {
-        false
-    }
-
-    /// Something happened around this member: a child failed, something it watches ended. Only actors listen.
-    fn notify(&self, _signal: Signal) {}
-
-    /// What became of the messages of this member; zero for what has none.
+    /// Returns the message counts of this member. Default: zero, for members without messages.
     fn counts(&self) -> Counts {
         Counts::default()
     }
 
-    /// Whether it is inside a poll at this moment.
+    /// Returns whether this member is inside of a poll at this moment. Default: false.
     fn in_poll(&self) -> bool {
         false
     }
+}
 
-    /// A reply was dropped unanswered inside a poll of this member: hold it until the outcome is known, if there will be one.
-    fn hold_unanswered(&self, unanswered: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+/// How a member reacts to failures, restarts and signals. The defaults fit a member that neither
+/// supervises nor restarts.
+pub(crate) trait SupervisedMember {
+    /// Handles a failure of a child that the child's supervision did not resolve. Default: ignores
+    /// it.
+    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> FailureStep {
+        FailureStep::default()
+    }
+
+    /// Applies the decision about this member, after a failure of a child became its own. Default:
+    /// nothing.
+    fn apply_action(self: Arc<Self>, _action: ChildAction, _failure: FailureInfo) {}
+
+    /// Starts the next incarnation and reports it to the parent's restart plan. Default: nothing.
+    fn start_again(self: Arc<Self>) -> Progress {
+        Progress::Pending
+    }
+
+    /// Returns whether its children restart when it does. Default: false.
+    fn restarts_children(&self) -> bool {
+        false
+    }
+
+    /// Returns whether siblings continue when a child has failed and is not restarted. Default:
+    /// false.
+    fn survives_child_failures(&self) -> bool {
+        false
+    }
+
+    /// Restarts the member on behalf of a user. Returns false if it cannot restart, which is the
+    /// default.
+    fn request_restart(self: Arc<Self>) -> bool {
+        false
+    }
+
+    /// Returns whether this member wants signals. Default: false; only actors with a `signal` hook
+    /// want them.
+    fn wants_signals(&self) -> bool {
+        false
+    }
+
+    /// Delivers a signal: a child failed or a watched member ended. Default: nothing; only actors
+    /// receive signals.
+    fn notify(&self, _signal: Signal) {}
+}
+
+/// What a member waits for. The defaults fit a member that waits for nothing.
+pub(crate) trait WaitingMember {
+    /// Keeps a reply that was dropped unanswered inside a poll of this member, until the outcome of
+    /// the handler is known. Default: returns it.
+    fn keep_unanswered(&self, unanswered: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
         Err(unanswered)
     }
 
-    /// Where a member keeps its edges in whose polls many futures may wait independently of each other.
-    fn kept_edges(&self) -> Option<&KeptEdges> {
+    /// Returns the wait edges of a member in whose polls many futures may wait independently.
+    /// Default: `None`.
+    fn wait_edges(&self) -> Option<&WaitEdges> {
         None
     }
 
-    /// The asks, the sends without room, and the ends that this member awaits in its own task; the oldest first. One with many tasks may
-    /// give a single edge that is open for each target.
+    /// Returns what this member awaits in its task, oldest first: answers, room in a mailbox,
+    /// exits. A member with many tasks may return one open edge per target.
     fn edges(&self) -> Vec<Edge> {
-        self.kept_edges().map_or_else(Vec::new, KeptEdges::open)
+        self.wait_edges().map_or_else(Vec::new, WaitEdges::open)
     }
 
-    /// Whom this member waits for before it can answer anybody: children that end, a group that goes down.
+    /// Returns the members that the tree makes this member wait for: stopping children, or members
+    /// of its restart plan. Default: empty.
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
         Vec::new()
     }
 
-    /// Whether all its children are among those.
+    /// Returns whether `waits_for` contains all its children. Default: false.
     fn waits_for_children(&self) -> bool {
         false
     }
 
+    /// Adds an edge, because a future inside this member starts to wait.
     fn begin_wait(&self, edge: Edge) {
-        if let Some(edges) = self.kept_edges() {
+        if let Some(edges) = self.wait_edges() {
             edges.begin(edge);
         }
     }
 
+    /// Removes an edge that `begin_wait` added.
     fn end_wait(&self, edge: &Edge) {
-        if let Some(edges) = self.kept_edges() {
+        if let Some(edges) = self.wait_edges() {
             edges.end(edge);
         }
     }
 
-    /// Whether somebody who awaits this of it, as a group, has to wait.
-    fn holds_up(&self, _awaited: Awaited) -> bool {
+    /// Returns whether a wait for `awaited` of this group is still pending. Default: false; only
+    /// groups override it.
+    fn is_wait_pending(&self, _awaited: Awaited) -> bool {
         false
     }
 
-    /// Whether the send with this key waits for room in the member's mailbox.
+    /// Returns whether the send with this key still waits for room in this member's mailbox.
+    /// Default: false.
     fn has_waiting_send(&self, _key: u64) -> bool {
         false
     }
 
-    /// Admits the send with this key if it still waits. True if that took the mailbox beyond its capacity.
+    /// Accepts the send with this key if it still waits. Returns true if that exceeded the capacity
+    /// of the mailbox. Default: false.
     fn admit_send(&self, _key: u64) -> bool {
         false
     }
 }
 
-/// The two orderly ways to end; the third way, cancel, is [`cancel`].
+/// The two ways to end a member in order. The third way is [`cancel`](crate::tree::node::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopMode {
+    /// After the current message.
     Stop,
+    /// After all queued messages.
     Close,
 }
 
 impl StopMode {
+    /// Returns the exit of a member that ended this way.
     pub(crate) fn exit(self) -> Exit {
         match self {
             Self::Stop => Exit::Stopped,

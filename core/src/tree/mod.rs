@@ -1,4 +1,24 @@
-//! `Tree`: what every member of one tree has in common: its runtime, its ids and its events.
+//! The tree: nodes, members, cancellation, waits and supervision.
+//!
+//! [`Tree`] holds what all members of one tree share: the runtime, the ids and the events.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `node` | one place in the tree: parent, children, exit, waiters |
+//! | `member` | the trait of everything that has a node: actor, task, scope, group |
+//! | `adopt`, `child` | adding a member below a parent; finding a child by name |
+//! | `any_ref`, `wait_all` | public handles: a member without its type; waiting for children |
+//! | `token`, `cancel_grace` | cancellation: tokens, and the time that a cancelled future may use |
+//! | `current` | which member is being polled on this thread or core |
+//! | `task` | a future that runs as a member |
+//! | `waits` | the wait-for graph and its cycles |
+//! | `supervision`, `lineage` | what happens after a failure; where a failure is in the tree |
+//!
+//! Lock rules:
+//! 1. Each node and each token has one lock. No thread holds two of them at once.
+//! 2. No user code (strategies, sinks, hooks, wakers, destructors) runs under a lock.
+//!
+//! Loops, not recursion, walk the tree in both directions, because a branch may be very deep.
 
 pub(crate) mod adopt;
 pub(crate) mod any_ref;
@@ -21,7 +41,8 @@ use crate::events::event::LONG_HANDLER_DEFAULT;
 use crate::events::hub::Events;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
-use crate::tree::supervision::escalate::{EscalationSink, Refused};
+use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::retry::RetryQueue;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::supervision::unhandled::Unhandled;
 use alloc::sync::Arc;
@@ -29,37 +50,41 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-/// How long a `stopped` hook may take after a cancel, unless the system says otherwise.
+/// The default grace period: a `stopped` hook may take 5 s after a cancel. A system can set another
+/// one.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 
+/// What all members of one tree share.
 pub(crate) struct Tree {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) events: Arc<Events>,
     pub(crate) unhandled: Unhandled,
-    pub(crate) refused: Refused,
+    pub(crate) retries: RetryQueue,
     pub(crate) grace: Duration,
     pub(crate) long_handler: Duration,
-    /// For every parent that has none of its own; one-for-one where there is none here either.
+    /// The strategy of parents without their own; `None` means one-for-one.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
-    /// For every supervisor that neither has nor inherits one. Read when a failure escalates, so a lock costs nothing that counts.
+    /// The sink of supervisors that neither have nor inherit one. Read only when a failure
+    /// escalates, so a lock is cheap enough.
     sink: Lock<Option<Arc<dyn EscalationSink>>>,
-    /// Which tree of this process it is.
+    /// The number of this tree in the process.
     number: usize,
     last_id: Lock<u64>,
-    dropping: Lock<Dropping>,
+    drop_queue: Lock<DropQueue>,
 }
 
-/// Members whose last owner has gone, until one thread has dropped them all.
+/// Members that are being dropped. One thread drops them all in a loop.
 #[derive(Default)]
-struct Dropping {
+struct DropQueue {
     members: Vec<Arc<dyn Member>>,
-    driven: bool,
+    /// A thread is draining the queue.
+    is_draining: bool,
 }
 
-/// How many trees there were in this process. It tells their ids apart, and nothing else is known of them here.
+/// How many trees this process has created. The number keeps the ids of different trees apart.
 static TREES: AtomicUsize = AtomicUsize::new(0);
 
-/// What a tree has that can be chosen.
+/// The settings of a tree that a user can choose.
 pub(crate) struct TreeSettings {
     pub(crate) grace: Duration,
     pub(crate) long_handler: Duration,
@@ -75,32 +100,33 @@ impl Default for TreeSettings {
 
 impl Tree {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
-        Self::with(runtime, TreeSettings::default())
+        Self::with_settings(runtime, TreeSettings::default())
     }
 
-    pub(crate) fn with(runtime: Arc<dyn Runtime>, settings: TreeSettings) -> Arc<Self> {
+    pub(crate) fn with_settings(runtime: Arc<dyn Runtime>, settings: TreeSettings) -> Arc<Self> {
         catch::install();
         let TreeSettings { grace, long_handler, strategy, sink } = settings;
-        let (events, unhandled, refused) = (Arc::new(Events::new()), Unhandled::new(), Refused::new());
+        let (events, unhandled, retries) = (Arc::new(Events::new()), Unhandled::new(), RetryQueue::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
-        let dropping = Lock::new(Dropping::default());
-        Arc::new(Self { runtime, events, unhandled, refused, grace, long_handler, strategy, sink, number, last_id, dropping })
+        let drop_queue = Lock::new(DropQueue::default());
+        Arc::new(Self { runtime, events, unhandled, retries, grace, long_handler, strategy, sink, number, last_id, drop_queue })
     }
 
-    /// Drops `member`, and everything that is given here while it is dropped, in a loop.
+    /// Drops `member`, and every member that is passed here meanwhile, in a loop.
     #[cold]
-    pub(crate) fn drop_in_turn(&self, member: Arc<dyn Member>) {
-        let drives = self.dropping.with(|dropping| {
-            dropping.members.push(member);
-            !core::mem::replace(&mut dropping.driven, true)
+    pub(crate) fn drop_member(&self, member: Arc<dyn Member>) {
+        let is_first = self.drop_queue.with(|drop_queue| {
+            drop_queue.members.push(member);
+            !core::mem::replace(&mut drop_queue.is_draining, true)
         });
-        if drives {
-            // What a member drops is partly a user's: a panic in it must not leave the list without a driver.
-            let driver = Driver(self);
-            while let Some(member) = driver.next() {
+        if is_first {
+            // A member drops user values. If one panics, another thread must be able to continue
+            // the loop.
+            let drop_loop = DropLoop(self);
+            while let Some(member) = drop_loop.next() {
                 drop(member);
             }
-            core::mem::forget(driver);
+            core::mem::forget(drop_loop);
         }
     }
 
@@ -113,14 +139,14 @@ impl Tree {
         drop(replaced);
     }
 
-    /// The id of the `number`th member of this tree.
+    /// Returns the id of the `number`th member of this tree.
     pub(crate) fn id(&self, number: u64) -> ActorId {
         ActorId::new(self.number, number)
     }
 
-    /// An id that nothing in this process ever had.
+    /// Returns a new id, unique in the process.
     pub(crate) fn next_id(&self) -> ActorId {
-        // A counter behind the lock, because 32-bit targets have no 64-bit atomics.
+        // A counter behind a lock, because 32-bit targets have no 64-bit atomics.
         self.last_id.with(|last| {
             *last += 1;
             self.id(*last)
@@ -128,21 +154,22 @@ impl Tree {
     }
 }
 
-/// The one thread that drops the members of the list. Dropped only by a panic: then the next thread takes the list over.
-struct Driver<'a>(&'a Tree);
+/// The loop that drops the queued members. Dropped itself only on a panic: then the next thread
+/// takes over.
+struct DropLoop<'a>(&'a Tree);
 
-impl Driver<'_> {
+impl DropLoop<'_> {
     fn next(&self) -> Option<Arc<dyn Member>> {
-        self.0.dropping.with(|dropping| {
-            let next = dropping.members.pop();
-            dropping.driven = next.is_some();
+        self.0.drop_queue.with(|drop_queue| {
+            let next = drop_queue.members.pop();
+            drop_queue.is_draining = next.is_some();
             next
         })
     }
 }
 
-impl Drop for Driver<'_> {
+impl Drop for DropLoop<'_> {
     fn drop(&mut self) {
-        self.0.dropping.with(|dropping| dropping.driven = false);
+        self.0.drop_queue.with(|drop_queue| drop_queue.is_draining = false);
     }
 }

@@ -1,7 +1,14 @@
-//! `Task`: a future that is a child of a scope.
+//! [`Task`]: a future that runs as a member of the tree.
 //!
-//! The future lies in the node until its first poll, so that a cancel before then drops it at once; afterwards its own task owns it,
-//! polls it, and drops it. A task with a cancel grace is polled on after a cancel, until it returns or the grace is over.
+//! Before the first poll the future is stored in the member, so a cancel drops it at once. From the
+//! first poll on its `TaskFuture` owns, polls and drops it. A task with a cancel grace is still
+//! polled after a cancel, until it returns or the grace is over.
+//!
+//! | flag of `TaskState` | set by | cleared by |
+//! |---|---|---|
+//! | `unstarted` | `launch` | the first poll, or `on_cancel` |
+//! | `waker` | each pending poll | `on_cancel`, which wakes it |
+//! | `cancelled` | `on_cancel` | never |
 
 use crate::base::catch;
 use crate::base::lock::Lock;
@@ -15,9 +22,9 @@ use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::cancel_grace::CancelGrace;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
-use crate::tree::waits::edges::KeptEdges;
+use crate::tree::waits::edges::WaitEdges;
 use crate::tree::{current, node, supervision};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,9 +34,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-/// What a task may return: nothing, or a result whose error is a failure.
+/// What a task may return: `()`, or a `Result` whose error becomes a failure.
 pub trait Outcome {
-    /// The error, if it is one.
+    /// Returns the error, or `None` for success.
     fn into_error(self) -> Option<BoxError>;
 }
 
@@ -45,34 +52,35 @@ impl<E: Into<BoxError>> Outcome for Result<(), E> {
     }
 }
 
-/// A launched task. Dropping this handle does nothing to it.
+/// A handle to a launched task. Dropping the handle does not affect the task.
 #[derive(Clone)]
 pub struct Task {
     pub(crate) member: Arc<dyn Member>,
 }
 
 impl Task {
-    /// Drops it at its next await, or after its [cancel grace](crate::Launch::cancel_grace); before its first poll it is dropped at once.
+    /// Cancels the task: it is dropped at its next await, or after its [cancel
+    /// grace](crate::Launch::cancel_grace). Before its first poll it is dropped immediately.
     pub fn cancel(&self, cause: impl Into<Cause>) {
         self.any().cancel(cause);
     }
 
-    /// Waits for its end and gives the exit: `Closed` when it returned.
+    /// Waits until the task has ended and returns the exit: `Closed` if it returned.
     pub fn exited(&self) -> Exited {
         self.any().exited()
     }
 
-    /// Runs `f` with the exit, once.
+    /// Calls `f` with the exit, exactly once.
     pub fn on_done(&self, f: impl FnOnce(&Exit) + Send + 'static) {
         self.member.node().on_done(Box::new(f));
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the task.
     pub fn path(&self) -> ActorPath {
         self.member.node().path()
     }
 
-    /// The task as something in the tree.
+    /// Returns the task as an untyped member of the tree.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: Arc::clone(&self.member) }
     }
@@ -84,11 +92,12 @@ impl fmt::Debug for Task {
     }
 }
 
-/// A future that was not launched. It comes back, unpolled: [`into_future`](Self::into_future).
+/// The error of a future that was not launched. [`into_future`](Self::into_future) returns it,
+/// unpolled.
 pub struct LaunchError<F> {
-    /// Why.
+    /// Why the future was not launched.
     pub why: Refusal,
-    // Behind the lock, so that the error can be shared between threads although a future need not be.
+    // Behind a lock, so that the error is `Sync` although the future may not be.
     future: Lock<F>,
 }
 
@@ -97,7 +106,7 @@ impl<F> LaunchError<F> {
         Self { why, future: Lock::new(future) }
     }
 
-    /// The future, unpolled.
+    /// Returns the future, which was not polled.
     pub fn into_future(self) -> F {
         self.future.into_inner()
     }
@@ -105,7 +114,7 @@ impl<F> LaunchError<F> {
 
 impl<F> fmt::Display for LaunchError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the task was not launched: {}", self.why)
+        write!(f, "task was not launched: {}", self.why)
     }
 }
 
@@ -117,30 +126,32 @@ impl<F> fmt::Debug for LaunchError<F> {
 
 impl<F> core::error::Error for LaunchError<F> {}
 
-/// What a task has to do with what is beside and above it.
+/// How the failure of a task affects its scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// Its failure is that of its scope.
+    /// Its failure cancels the scope.
     Sibling,
-    /// Its failure is its own.
+    /// Its failure affects nothing else.
     Isolated,
-    /// It works for its parent alone: its failure is its own, and it does not outlast the parent's input.
+    /// It serves its parent only: its failure affects nothing else, and it is cancelled when the
+    /// parent closes.
     Pipe,
 }
 
-type Ended = Option<BoxError>;
+/// The error of a finished task, if any.
+type TaskOutcome = Option<BoxError>;
 
 pub(crate) struct TaskMember {
     node: Node,
     kind: TaskKind,
     polling: AtomicBool,
     grace: Option<Box<CancelGrace>>,
-    edges: KeptEdges,
-    state: Lock<State>,
+    edges: WaitEdges,
+    state: Lock<TaskState>,
 }
 
-struct State {
-    unstarted: Option<BoxFuture<'static, Ended>>,
+struct TaskState {
+    unstarted: Option<BoxFuture<'static, TaskOutcome>>,
     waker: Option<Waker>,
     cancelled: bool,
 }
@@ -150,9 +161,9 @@ impl Member for TaskMember {
         &self.node
     }
 
-    /// A task knows no orderly end but its own: closing waits for it, stopping cancels it.
-    fn stop_by(self: Arc<Self>, how: StopMode) {
-        if how == StopMode::Stop || self.kind == TaskKind::Pipe {
+    /// Closing waits for the task to return; stopping cancels it.
+    fn stop_with(self: Arc<Self>, mode: StopMode) {
+        if mode == StopMode::Stop || self.kind == TaskKind::Pipe {
             node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
     }
@@ -178,14 +189,19 @@ impl Member for TaskMember {
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
     }
+}
 
-    fn kept_edges(&self) -> Option<&KeptEdges> {
+impl SupervisedMember for TaskMember {}
+
+impl WaitingMember for TaskMember {
+    fn wait_edges(&self) -> Option<&WaitEdges> {
         Some(&self.edges)
     }
 }
 
 impl TaskMember {
-    /// Leaves the tree: cancelled if it was, failed for `reason`, else of its own accord. `returned`: it was not dropped.
+    /// Leaves the tree with the exit that fits: failed for `reason`, else cancelled if it was, else
+    /// closed. `returned`: the future returned and was not dropped.
     fn end(self: Arc<Self>, reason: Option<Reason>, returned: bool) {
         let exit = match (reason, self.node.cause()) {
             (None, None) => Exit::Closed,
@@ -196,14 +212,14 @@ impl TaskMember {
         node::leave(&(self as Arc<dyn Member>), &exit);
     }
 
-    /// Whether it may run on although it was cancelled.
-    fn runs_on(&self, cx: &mut Context<'_>) -> bool {
-        self.grace.as_ref().is_some_and(|grace| grace.lasts(self.node.runtime(), cx))
+    /// Returns whether a cancelled task may continue, because it has a grace that is not over.
+    fn continues_in_grace(&self, cx: &mut Context<'_>) -> bool {
+        self.grace.as_ref().is_some_and(|grace| grace.is_running(self.node.runtime(), cx))
     }
 
     fn fail(&self, reason: Reason) -> FailureInfo {
         let failure = self.node.failure(0, reason);
-        self.node.events().failure(&failure);
+        self.node.events().record_failure(&failure);
         if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
             supervision::propagate(Arc::clone(parent), failure.clone());
         }
@@ -211,7 +227,7 @@ impl TaskMember {
     }
 }
 
-/// Starts `future` as a child of `parent`, or hands it back.
+/// Starts `future` as a child of `parent`, or returns it in the error.
 pub(crate) fn launch<F>(parent: &Arc<dyn Member>, name: Option<&str>, kind: TaskKind, future: F) -> Result<Task, LaunchError<F>>
 where
     F: Future<Output: Outcome> + Send + 'static,
@@ -219,7 +235,7 @@ where
     launch_with_grace(parent, name, kind, None, future)
 }
 
-/// As [`launch`], with a time to run on in after a cancel.
+/// Like [`launch`], with a cancel grace.
 pub(crate) fn launch_with_grace<F>(
     parent: &Arc<dyn Member>,
     name: Option<&str>,
@@ -234,13 +250,13 @@ where
         Ok(node) => node,
         Err(why) => return Err(LaunchError::new(why, future)),
     };
-    let state = State { unstarted: None, waker: None, cancelled: false };
+    let state = TaskState { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
-    let member = Arc::new(TaskMember { node, kind, polling, grace, edges: KeptEdges::new(), state: Lock::new(state) });
+    let member = Arc::new(TaskMember { node, kind, polling, grace, edges: WaitEdges::new(), state: Lock::new(state) });
     if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
         return Err(LaunchError::new(why, future));
     }
-    let boxed: BoxFuture<'static, Ended> = Box::pin(async move { future.await.into_error() });
+    let boxed: BoxFuture<'static, TaskOutcome> = Box::pin(async move { future.await.into_error() });
     let too_late = member.state.with(|state| {
         if state.cancelled {
             return Some(boxed);
@@ -249,27 +265,28 @@ where
         None
     });
     if let Some(boxed) = too_late {
-        // The scope was cancelled between the adoption and here: the task was accepted, and ends before its first poll.
+        // The scope was cancelled after the adoption: the task was accepted and ends before its
+        // first poll.
         let reason = catch::catch(|| drop(boxed)).err();
         Arc::clone(&member).end(reason, false);
         return Ok(Task { member });
     }
     let current = Some(Arc::clone(&member) as Arc<dyn Member>);
-    let run = Run { member: Some(Arc::clone(&member)), future: None, current };
+    let run = TaskFuture { member: Some(Arc::clone(&member)), future: None, current };
     parent.node().runtime().spawn(Box::pin(run));
     Ok(Task { member })
 }
 
-/// The task's own future on the runtime.
-struct Run {
+/// The future that runs on the runtime and polls the user's future.
+struct TaskFuture {
     member: Option<Arc<TaskMember>>,
-    future: Option<BoxFuture<'static, Ended>>,
+    future: Option<BoxFuture<'static, TaskOutcome>>,
     current: Option<Arc<dyn Member>>,
 }
 
-impl Run {
-    /// Drops what is left of the future, as a part of it, and leaves the tree.
-    fn finish(&mut self, cx: &Context<'_>, ended: Result<Ended, Reason>, returned: bool) {
+impl TaskFuture {
+    /// Drops the user's future, inside of the task's context, and leaves the tree.
+    fn finish(&mut self, cx: &Context<'_>, ended: Result<TaskOutcome, Reason>, returned: bool) {
         let Some(member) = self.member.take() else { return };
         let dropped = {
             let _inside = current::enter(&mut self.current, cx.waker());
@@ -286,7 +303,7 @@ impl Run {
     }
 }
 
-impl Future for Run {
+impl Future for TaskFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -296,11 +313,12 @@ impl Future for Run {
         if unstarted.is_some() {
             this.future = unstarted;
         }
-        if cancelled && !(this.future.is_some() && member.runs_on(cx)) {
+        if cancelled && !(this.future.is_some() && member.continues_in_grace(cx)) {
             if this.future.is_some() {
                 this.finish(cx, Ok(None), false);
             }
-            // Else it was cut off before its first poll: whoever took the future drops it, and then the task has ended.
+            // Otherwise it was cancelled before its first poll: the thread that took the future
+            // drops it and then ends the task.
             this.member = None;
             return Poll::Ready(());
         }
@@ -314,9 +332,9 @@ impl Future for Run {
             Ok(Poll::Ready(ended)) => (Ok(ended), true),
             Err(reason) => (Err(reason), true),
             Ok(Poll::Pending) => {
-                let (cancelled, replaced) = member.state.with(|state| (state.cancelled, state.remember(cx.waker())));
+                let (cancelled, replaced) = member.state.with(|state| (state.cancelled, state.set_waker(cx.waker())));
                 drop(replaced);
-                if !cancelled || member.runs_on(cx) {
+                if !cancelled || member.continues_in_grace(cx) {
                     member.polling.store(false, Ordering::Relaxed);
                     return Poll::Pending;
                 }
@@ -328,8 +346,8 @@ impl Future for Run {
     }
 }
 
-impl State {
-    fn remember(&mut self, waker: &Waker) -> Option<Waker> {
+impl TaskState {
+    fn set_waker(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.waker {
             Some(known) if known.will_wake(waker) => None,
             _ => self.waker.replace(waker.clone()),
@@ -338,11 +356,11 @@ impl State {
 }
 
 /// The runtime dropped the task before its end: it leaves the tree all the same.
-impl Drop for Run {
+impl Drop for TaskFuture {
     fn drop(&mut self) {
         let Some(member) = self.member.take() else { return };
         node::cancel(&(Arc::clone(&member) as Arc<dyn Member>), &Cause::Dropped);
-        // Without a future it never began, and the cancel has seen to it.
+        // Without a future it was never polled, and the cancel has ended it.
         let Some(future) = self.future.take() else { return };
         let reason = catch::catch(|| drop(future)).err();
         member.end(reason, false);

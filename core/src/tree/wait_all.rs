@@ -1,7 +1,7 @@
-//! `WaitAll`: waiting until nothing is left below a member, and what may come of it.
+//! [`WaitAll`]: waits until a member has no children left.
 
 use crate::base::runtime::BoxFuture;
-use crate::base::wakers::Key;
+use crate::base::wakers::WakerKey;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
 use crate::tree::current;
@@ -17,19 +17,19 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// Why a wait for a scope did not end well.
+/// Why a wait for the children of a scope failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// A child failed, and that cancelled the scope.
+    /// A child failed, which cancelled the scope.
     Failed(FailureInfo),
-    /// The bound passed, and these were still running.
+    /// The time limit passed while these members were still running.
     StillRunning(Vec<Running>),
-    /// The wait was awaited from inside a child, and would have waited for itself.
+    /// The wait was started inside a child of the scope, so it would have waited for itself.
     FromInside {
-        /// The child that waited.
+        /// The path of the member that waited.
         child: ActorPath,
-        /// What it waited for.
+        /// The path of the scope it waited for.
         scope: ActorPath,
     },
 }
@@ -40,13 +40,13 @@ impl fmt::Display for WaitError {
             Self::Failed(failure) => write!(f, "a child failed: {failure}"),
             Self::StillRunning(running) => write_running(f, running),
             Self::FromInside { child, scope } => {
-                write!(f, "{child} cannot wait for {scope}, which it is part of: wait from outside, or in a task of its own")
+                write!(f, "{child} cannot wait for {scope}, because it is part of it: wait from outside of {scope}")
             }
         }
     }
 }
 
-/// Names what is still running: the first few, and how many more.
+/// Writes the members that are still running: the first 8, and how many more.
 pub(crate) fn write_running(f: &mut fmt::Formatter<'_>, running: &[Running]) -> fmt::Result {
     const SHOWN: usize = 8;
     write!(f, "{} still running: ", running.len())?;
@@ -70,24 +70,28 @@ pub(crate) fn outcome(node: &Node) -> Result<(), WaitError> {
     node.first_failure().map_or(Ok(()), |failure| Err(WaitError::Failed(failure)))
 }
 
-/// If whoever is being polled lies within `node`: waiting for it would be waiting for oneself.
-pub(crate) fn inside(node: &Node) -> Option<ActorPath> {
+/// Returns the path of the current member if it is `node` or below it. Such a member would wait for
+/// itself.
+pub(crate) fn current_member_within(node: &Node) -> Option<ActorPath> {
     current::member().filter(|member| member.node().is_within(node)).map(|member| member.node().path())
 }
 
-/// Ready when a scope has no children; from [`Scope::wait_all`](crate::Scope::wait_all).
+/// A future that completes when a scope has no children left; returned by
+/// [`Scope::wait_all`](crate::Scope::wait_all).
+///
+/// Cancel safe.
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitAll {
     member: Arc<dyn Member>,
-    key: Key,
+    key: WakerKey,
     wait: Option<Duration>,
     sleep: Option<BoxFuture<'static, ()>>,
-    /// While it waits without a bound inside some member.
+    /// The edge in the wait-for graph, while it waits inside a member without a time limit.
     edge: Option<Box<EndEdge>>,
 }
 
 impl WaitAll {
-    pub(crate) fn of(member: Arc<dyn Member>, wait: Option<Duration>) -> Self {
+    pub(crate) fn new(member: Arc<dyn Member>, wait: Option<Duration>) -> Self {
         Self { member, key: None, wait, sleep: None, edge: None }
     }
 }
@@ -98,7 +102,7 @@ impl Future for WaitAll {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { member, key, wait, sleep, edge } = self.get_mut();
         let node = member.node();
-        if let Some(child) = inside(node) {
+        if let Some(child) = current_member_within(node) {
             return Poll::Ready(Err(WaitError::FromInside { child, scope: node.path() }));
         }
         if node.poll_childless(key, cx.waker()).is_ready() {

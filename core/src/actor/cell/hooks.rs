@@ -73,7 +73,7 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
         sleep.as_mut().poll(cx).map(|()| {
             // Further members above may have slow hooks too; from now on their grace periods run at
             // the same time.
-            supervision::hurry_above(this.node);
+            supervision::skip_stop_order(this.node);
             StageEnd::failed(GraceExceeded(tree.grace))
         })
     }

@@ -58,7 +58,7 @@ use crate::events::cause::{Cause, Exit};
 use crate::events::failure::{EndedUnasked, FailureInfo};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{StopMode, WaitingMember};
 use crate::tree::supervision::{ChildAction, FailedChild};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
@@ -166,7 +166,7 @@ impl<A: Actor> ActorTask<A> {
                 return self.stop_children(cell, StopMode::Stop, 0);
             }
             StageEnd::ChildFailed => {
-                if let Some((action, failure)) = cell.node.take_verdict() {
+                if let Some((action, failure)) = cell.node.take_action() {
                     self.apply_action(cell, action, failure);
                 }
                 return;
@@ -183,7 +183,7 @@ impl<A: Actor> ActorTask<A> {
         let (mut action, failure) = supervision::judge(&cell.node, failed_child, failure);
         if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node.parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
-                supervision::propagate(member, failure);
+                supervision::propagate::propagate(member, failure);
             }
             // The decision made above may restart this actor, together with its supervisor.
             if supervision::is_to_restart(&cell.node) {
@@ -305,7 +305,7 @@ impl<A: Actor> ActorTask<A> {
     fn stop_children(&mut self, cell: &Cell<A::Msg>, mode: StopMode, bits: u32) {
         cell.mailbox.raise_silently(control::ENDING | bits);
         if cell.node.refuse_children() {
-            cell.node.wind_down_children(mode);
+            cell.node.stop_children(mode);
             self.stage = Stage::StopChildren;
             waits::break_cycles_of(self.cx.cell().waits_for());
         } else {

@@ -14,6 +14,8 @@ use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::MessageQueue;
+use crate::tree::member::SupervisedMember;
+use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Progress;
@@ -98,7 +100,7 @@ impl<M: Send + 'static> Cell<M> {
     /// Drops a message. A panic in its drop is recorded as a failure and has no other effect.
     pub(crate) fn discard(&self, message: M) {
         if let Err(reason) = catch::catch(|| drop(message)) {
-            self.node.events().failure(&self.node.failure(0, reason));
+            self.node.events().record_failure(&self.node.failure(0, reason));
         }
     }
 
@@ -158,7 +160,7 @@ impl<M: Send + 'static> Member for Cell<M> {
         &self.node
     }
 
-    fn stop_by(self: Arc<Self>, mode: StopMode) {
+    fn stop_with(self: Arc<Self>, mode: StopMode) {
         self.mailbox.raise_silently(control::FINAL);
         let was_parked = self.request_end(mode);
         // Siblings that end after this actor wait for it now, and for its children if it is ending
@@ -181,34 +183,44 @@ impl<M: Send + 'static> Member for Cell<M> {
         None
     }
 
+    fn halt(self: Arc<Self>) -> Progress {
+        self.halt_for_group();
+        Progress::Pending
+    }
+
+    fn counts(&self) -> Counts {
+        self.mailbox.counts()
+    }
+
+    fn in_poll(&self) -> bool {
+        self.mailbox.poll_state() != PollState::Outside
+    }
+}
+
+impl<M: Send + 'static> SupervisedMember for Cell<M> {
     fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
         // An actor that ends this incarnation ends its children too. One that has a decision needs
         // no second.
-        if !self.node.takes_children() || self.node.awaits_verdict() {
+        if !self.node.takes_children() || self.node.has_pending_action() {
             return FailureStep::default();
         }
         self.notify(Signal::Escalate(failure.clone()));
-        supervision::settle(self, FailedChild::Actor, failure)
+        supervision::judge_and_apply(self, FailedChild::Actor, failure)
     }
 
-    fn carry_out(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
+    fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
         if action != ChildAction::Resume {
-            self.node.keep_verdict(action, failure);
+            self.node.keep_action(action, failure);
             self.raise(control::CHILD_FAILED);
         }
     }
 
-    fn halt(self: Arc<Self>) -> Progress {
-        self.halt_for_group();
-        Progress::ByItself
-    }
-
     fn start_again(self: Arc<Self>) -> Progress {
         self.start_with_group();
-        Progress::ByItself
+        Progress::Pending
     }
 
-    fn restart(self: Arc<Self>) -> bool {
+    fn request_restart(self: Arc<Self>) -> bool {
         self.raise(control::RESTART);
         true
     }
@@ -222,22 +234,16 @@ impl<M: Send + 'static> Member for Cell<M> {
             self.node.runtime().wake_for_control(waker);
         }
     }
+}
 
-    fn counts(&self) -> Counts {
-        self.mailbox.counts()
-    }
-
-    fn in_poll(&self) -> bool {
-        self.mailbox.poll_state() != PollState::Outside
-    }
-
-    fn hold_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
-        self.keep_unanswered(reply);
+impl<M: Send + 'static> WaitingMember for Cell<M> {
+    fn keep_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
+        self.push_unanswered(reply);
         Ok(())
     }
 
     fn edges(&self) -> Vec<Edge> {
-        self.wait_edges()
+        self.own_edges()
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {

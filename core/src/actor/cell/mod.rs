@@ -99,7 +99,7 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut fact
                     Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task, &mut factory)).await
                 }
                 Stage::RestartingHook => Guarded::new(&cell, &mut member, task.restarting_hook(&cell)).await,
-                Stage::StopChildren => Guarded::new(&cell, &mut member, Childless::of(&cell.node)).await,
+                Stage::StopChildren => Guarded::new(&cell, &mut member, Childless::new(&cell.node)).await,
                 Stage::StoppedHook => Guarded::new(&cell, &mut member, task.stopped_hook(&cell)).await,
                 Stage::WaitToRestart => Guarded::new(&cell, &mut member, poll_fn(|cx| task.poll_wait(&cell, cx))).await,
                 Stage::DeadLetters => {

@@ -67,7 +67,7 @@ impl<M> Cell<M> {
         self.mailbox.owner_flag()
     }
 
-    pub(crate) fn keep_unanswered(&self, reply: Arc<dyn Unanswered>) {
+    pub(crate) fn push_unanswered(&self, reply: Arc<dyn Unanswered>) {
         self.mailbox.with_attached(|optional| optional.unanswered.push(reply));
         self.mailbox.raise_silently(UNANSWERED);
     }
@@ -101,7 +101,7 @@ impl<M> Cell<M> {
 
     /// Returns the asks, and the sends without room, that the actor awaits in its own task, oldest
     /// first.
-    pub(crate) fn wait_edges(&self) -> Vec<Edge> {
+    pub(crate) fn own_edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         self.mailbox.with_attached_if_any(|optional| edges.extend(optional.edges.iter().cloned()));
         visits::visit(edges.len());
@@ -118,7 +118,7 @@ impl<M> Cell<M> {
 
     pub(crate) fn remove_edge(&self, edge: &Edge) {
         let removed = self.mailbox.with_attached_if_any(|optional| {
-            let at = optional.edges.iter().position(|known| known.is(edge))?;
+            let at = optional.edges.iter().position(|known| known.is_same_wait(edge))?;
             visits::visit(at + 1);
             optional.edges.remove(at)
         });

@@ -11,8 +11,8 @@ use crate::events::cause::Exit;
 use crate::events::event::Event;
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
-use crate::supervise::restart_plan::Report;
-use crate::tree::member::Member;
+use crate::supervise::restart_plan::ChildReport;
+use crate::tree::member::{Member, WaitingMember};
 use crate::tree::supervision::{ChildAction, Supervision};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
@@ -101,7 +101,7 @@ impl<A: Actor> ActorTask<A> {
                     return Poll::Ready(StageEnd::Done);
                 }
                 if core::mem::take(&mut restart_wait.owes_report) {
-                    if supervision::report(&cell.node, Report::Halted) {
+                    if supervision::report(&cell.node, ChildReport::Halted) {
                         waits::break_cycles_of(self.cx.cell().waits_for());
                     }
                     continue;
@@ -115,7 +115,7 @@ impl<A: Actor> ActorTask<A> {
 
     /// Begins the next incarnation, unless the actor must exit after all.
     pub(super) fn begin_next_incarnation(&mut self, cell: &Cell<A::Msg>, waited: bool) {
-        match cell.node.take_verdict() {
+        match cell.node.take_action() {
             // A child's failure of the last incarnation does not fail the next one, but a decision
             // to stop still applies.
             Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
@@ -131,7 +131,7 @@ impl<A: Actor> ActorTask<A> {
                 let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
                 cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
                 cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
-                cell.node.known_supervision(Supervision::forget_restarts);
+                cell.node.existing_supervision(Supervision::forget_restarts);
                 self.cx.next_incarnation();
                 self.suspended = false;
                 self.stage = Stage::Run;
@@ -160,7 +160,7 @@ impl<A: Actor> ActorTask<A> {
         }
         if cell.mailbox.control_word() & control::REPORT_START != 0 {
             cell.mailbox.clear_bits(control::REPORT_START);
-            supervision::report(&cell.node, Report::Started);
+            supervision::report(&cell.node, ChildReport::Started);
         }
     }
 
@@ -199,7 +199,7 @@ impl<M: Send + 'static> Cell<M> {
     /// Ends the incarnation, to start again on command. A temporary actor exits instead.
     pub(super) fn halt_for_group(self: Arc<Self>) {
         if self.node.policy() == RestartPolicy::Temporary {
-            return self.stop_by(crate::tree::member::StopMode::Stop);
+            return self.stop_with(crate::tree::member::StopMode::Stop);
         }
         self.mailbox.clear_bits(control::START);
         self.raise(control::HALT);
@@ -257,12 +257,12 @@ mod tests {
         let (cell, parent) = (actor.cell(), supervisor.any().member);
         let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
         let plan = RestartPlan::new(members, None).after_failure_of(cell.node.id());
-        parent.node().with_supervision(|supervision| supervision.regroup = Some(alloc::boxed::Box::new(plan)));
+        parent.node().with_supervision(|supervision| supervision.restart_plan = Some(alloc::boxed::Box::new(plan)));
         let failure = cell.node.failure(0, Reason::Error("below".into()));
-        cell.node.keep_verdict(ChildAction::Wait(Duration::ZERO), failure);
+        cell.node.keep_action(ChildAction::Wait(Duration::ZERO), failure);
         cell.raise(control::RESTART);
         sim.drain_ready();
-        assert!(parent.node().with_supervision(|supervision| supervision.regroup.is_none()), "the plan is complete");
+        assert!(parent.node().with_supervision(|supervision| supervision.restart_plan.is_none()), "the plan is complete");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!((actor.counts().handled, actor.exit()), (1, None));
@@ -280,10 +280,12 @@ mod tests {
         leaves.stop();
         sim.drain_ready();
         let members = listed.into_iter().map(|member| (member.node().id(), member));
-        assert!(parent.node().replan(|before| RestartPlan::new(members, before)).is_ok_and(|replaced| replaced.is_none()));
+        assert!(
+            parent.node().set_restart_plan(|before| RestartPlan::new(members, before)).is_ok_and(|replaced| replaced.is_none())
+        );
         supervision::advance(&parent);
         sim.drain_ready();
-        assert!(parent.node().with_supervision(|supervision| supervision.regroup.is_none()), "the plan is complete");
+        assert!(parent.node().with_supervision(|supervision| supervision.restart_plan.is_none()), "the plan is complete");
         actor.tell(()).unwrap();
         sim.drain_ready();
         assert_eq!(actor.counts().handled, 1);

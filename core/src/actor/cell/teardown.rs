@@ -143,7 +143,7 @@ impl<A: Actor> ActorTask<A> {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
             failure = failure.with_message(described.unwrap_or_else(type_name::<A::Msg>));
         }
-        cell.node.events().failure(&failure);
+        cell.node.events().record_failure(&failure);
         failure
     }
 

@@ -168,7 +168,7 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
                 let failure = self.node().failure(0, reason).with_message(type_name::<M>());
                 // Recorded first: once the reservation is released, the actor may end, and its
                 // system with it.
-                self.node().events().failure(&failure);
+                self.node().events().record_failure(&failure);
                 self.mailbox().fail_reservation(reservation);
                 Err(failure)
             }
@@ -199,7 +199,7 @@ impl<M: Send + 'static, F> Drop for AdaptedTarget<M, F> {
         let adapt = self.adapt.take();
         if let Err(reason) = catch::catch(|| drop(adapt)) {
             let node = self.target.room().node();
-            node.events().failure(&node.failure(0, reason));
+            node.events().record_failure(&node.failure(0, reason));
         }
     }
 }

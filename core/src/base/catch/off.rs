@@ -1,17 +1,17 @@
-//! Without `std` there is no unwinding to catch: the `Result` road carries every failure.
+//! Panics without `std`: unwinding is not available, so every failure is a returned error.
 
-use crate::Reason;
+use crate::base::reason::Reason;
 
-/// Runs user code. A panic ends the program, as the platform's panic handler says.
+/// Runs user code. A panic calls the platform's panic handler, so this never returns `Err`.
 #[inline]
 pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
     Ok(f())
 }
 
-/// What a panic carried: there is none.
-pub(crate) struct Payload(core::convert::Infallible);
+/// The payload of a panic. It never exists in this build.
+pub(crate) struct PanicPayload(core::convert::Infallible);
 
-impl Payload {
+impl PanicPayload {
     pub(crate) fn of(_reason: &Reason) -> Option<Self> {
         None
     }
@@ -21,16 +21,16 @@ impl Payload {
     }
 }
 
-/// As [`catch`].
+/// Like [`catch`], with the payload.
 #[inline]
-pub(crate) fn catch_whole<R>(f: impl FnOnce() -> R) -> Result<R, (Reason, Payload)> {
+pub(crate) fn catch_with_payload<R>(f: impl FnOnce() -> R) -> Result<R, (Reason, PanicPayload)> {
     Ok(f())
 }
 
-/// There is nothing to go on with.
-pub(crate) fn resume(payload: Payload) -> ! {
+/// Unreachable: no payload exists.
+pub(crate) fn resume(payload: PanicPayload) -> ! {
     match payload.0 {}
 }
 
-/// There is no hook to install.
+/// Does nothing: this build has no panic hook to install.
 pub fn install() {}

@@ -1,4 +1,4 @@
-//! With `std`: a panic in user code becomes a value.
+//! Panics with `std`: a panic of user code becomes a [`Reason`].
 
 use crate::base::reason::{BoxError, Reason};
 use alloc::borrow::Cow;
@@ -14,21 +14,25 @@ std::thread_local! {
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs user code. A panic comes back as the reason of a failure, with the place it came from once `note_panic_places` was called.
+/// Runs user code and returns a panic as a [`Reason`].
 ///
-/// For those who build further parts on this crate. What the code may have left half-done must be thrown away, or handed to code that
-/// expects it. `AssertUnwindSafe` is right within this crate because everything the code could have left half-done is thrown away or handed to the user's
-/// own hooks: the handler's future is dropped, and the actor's state is replaced unless its supervisor says Resume.
+/// The reason has the location of the panic once `note_panic_places` was called, which every tree
+/// does when it is created.
+///
+/// This is for crates that build on this one. The caller must discard everything that the code may
+/// have left half-done, or pass it only to code that expects this. Within this crate
+/// `AssertUnwindSafe` is correct for that reason: the handler's future is dropped, and the actor's
+/// state is replaced unless its supervisor answers `Resume`.
 #[inline]
 pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Reason> {
     catch_unwind(AssertUnwindSafe(f)).map_err(describe)
 }
 
-/// What a panic carried, to be thrown again.
-pub(crate) struct Payload(std::boxed::Box<dyn Any + Send>);
+/// The payload of a caught panic, which can be raised again.
+pub(crate) struct PanicPayload(std::boxed::Box<dyn Any + Send>);
 
-impl Payload {
-    /// What a panic may have carried that is known by its reason alone.
+impl PanicPayload {
+    /// Rebuilds a payload from a reason: the message of a panic, `None` for an error.
     pub(crate) fn of(reason: &Reason) -> Option<Self> {
         match reason {
             Reason::Panic { message, .. } => Some(Self(std::boxed::Box::new(message.clone()))),
@@ -36,25 +40,28 @@ impl Payload {
         }
     }
 
-    /// Drops it. It is a user's value: one that panics in its own drop must not take the caller with it.
+    /// Drops the payload. It belongs to user code: a panic in its `Drop` is contained here.
     pub(crate) fn discard(self) {
         drop(catch_unwind(AssertUnwindSafe(|| drop(self.0))));
     }
 }
 
-/// As [`catch`], keeping what the panic carried.
+/// Like [`catch`], and also returns the payload.
 #[inline]
-pub(crate) fn catch_whole<R>(f: impl FnOnce() -> R) -> Result<R, (Reason, Payload)> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| (reason(&*payload), Payload(payload)))
+pub(crate) fn catch_with_payload<R>(f: impl FnOnce() -> R) -> Result<R, (Reason, PanicPayload)> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| (reason(&*payload), PanicPayload(payload)))
 }
 
-/// Goes on with a panic that was caught. The panic hook does not run again.
-pub(crate) fn resume(payload: Payload) -> ! {
+/// Raises a caught panic again. The panic hook does not run a second time.
+pub(crate) fn resume(payload: PanicPayload) -> ! {
     std::panic::resume_unwind(payload.0)
 }
 
-/// Lets panics tell their place: `catch_unwind` alone gives the payload only. Called when a tree is made, done once a process; the
-/// hook that was there before still runs.
+/// Installs a panic hook that records the location of each panic, because `catch_unwind` alone
+/// returns only the payload.
+///
+/// Every tree calls it when it is created; only the first call of a process has an effect. The
+/// previous hook still runs.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -69,21 +76,21 @@ pub fn install() {
 #[cold]
 fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
     let reason = reason(&*payload);
-    Payload(payload).discard();
+    PanicPayload(payload).discard();
     reason
 }
 
 #[cold]
 fn reason(payload: &(dyn Any + Send)) -> Reason {
     let location = LOCATION.take();
-    // An error's own text may panic in turn.
+    // The `Display` of an error may panic too.
     let said = catch_unwind(AssertUnwindSafe(|| text(payload))).ok().flatten();
     let message = said.unwrap_or_else(|| "a panic whose payload is of a type that has no known text".to_string());
     Reason::Panic { message, location }
 }
 
-/// What a payload says: texts and errors as they are, numbers and the like with their types. A payload does not tell its type, so it is asked for
-/// each that is common.
+/// Returns the text of a payload: strings and errors as they are, numbers and similar values with
+/// their type. `Any` does not name its type, so this tries all common ones.
 fn text(payload: &(dyn Any + Send)) -> Option<String> {
     macro_rules! first_of {
         ($($text:ty),* ; $($value:ty),*) => {
@@ -110,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_a_reason_with_its_place() {
+    fn panic_becomes_a_reason_with_its_location() {
         install();
         let reason = catch(|| panic!("no {}", "luck")).unwrap_err();
         let Reason::Panic { message, location } = reason else { panic!("not a panic") };
@@ -119,22 +126,22 @@ mod tests {
     }
 
     #[test]
-    fn s7_a_panic_that_carries_no_text_says_what_it_carries() {
+    fn s7_panic_without_text_shows_its_payload() {
         use std::boxed::Box;
         use std::panic::panic_any;
-        let said = |panics: fn()| match catch(panics).unwrap_err() {
+        let message_of = |panics: fn()| match catch(panics).unwrap_err() {
             Reason::Panic { message, .. } => message,
             Reason::Error(error) => panic!("{error}"),
         };
-        assert_eq!(said(|| panic_any(42_u64)), "42 (u64)");
-        assert_eq!(said(|| panic_any(-7_i32)), "-7 (i32)");
-        assert_eq!(said(|| panic_any(true)), "true (bool)");
-        assert_eq!(said(|| panic_any('x')), "'x' (char)");
-        assert_eq!(said(|| panic_any(Cow::from("a cow"))), "a cow");
-        assert_eq!(said(|| panic_any(Box::<str>::from("a box"))), "a box");
-        assert_eq!(said(|| panic_any(BoxError::from("an error"))), "an error");
-        assert_eq!(said(|| panic_any(std::io::Error::other("no disk"))), "no disk");
-        assert_eq!(said(|| panic_any("x".parse::<u8>().unwrap_err())), "invalid digit found in string");
+        assert_eq!(message_of(|| panic_any(42_u64)), "42 (u64)");
+        assert_eq!(message_of(|| panic_any(-7_i32)), "-7 (i32)");
+        assert_eq!(message_of(|| panic_any(true)), "true (bool)");
+        assert_eq!(message_of(|| panic_any('x')), "'x' (char)");
+        assert_eq!(message_of(|| panic_any(Cow::from("a cow"))), "a cow");
+        assert_eq!(message_of(|| panic_any(Box::<str>::from("a box"))), "a box");
+        assert_eq!(message_of(|| panic_any(BoxError::from("an error"))), "an error");
+        assert_eq!(message_of(|| panic_any(std::io::Error::other("no disk"))), "no disk");
+        assert_eq!(message_of(|| panic_any("x".parse::<u8>().unwrap_err())), "invalid digit found in string");
         #[derive(Debug)]
         struct Mute;
         impl fmt::Display for Mute {
@@ -143,13 +150,13 @@ mod tests {
             }
         }
         impl Error for Mute {}
-        assert!(said(|| panic_any(BoxError::from(Mute))).contains("no known text"));
+        assert!(message_of(|| panic_any(BoxError::from(Mute))).contains("no known text"));
         struct Unknown;
-        assert!(said(|| panic_any(Unknown)).contains("no known text"));
+        assert!(message_of(|| panic_any(Unknown)).contains("no known text"));
     }
 
     #[test]
-    fn a_payload_that_panics_in_its_drop_is_contained() {
+    fn payload_panic_on_drop_is_contained() {
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

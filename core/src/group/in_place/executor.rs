@@ -8,7 +8,7 @@
 //!    [`InPlaceMember`]. A task that is admitted later wakes the queued callers.
 //! 3. The lock of the scheduler and the lock of the member are never held together.
 
-use crate::base::wakers::{Key, Spare};
+use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX, PollState};
@@ -255,7 +255,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
         }
     }
 
-    fn poll_call<R>(&self, cx: &mut Context<'_>, key: &mut Key, mut poll_state: impl PollState<T, R>) -> Poll<R> {
+    fn poll_call<R>(&self, cx: &mut Context<'_>, key: &mut WakerKey, mut poll_state: impl PollState<T, R>) -> Poll<R> {
         let (mut outcome, mut left) = (PollOutcome::Nothing, POLLS_IN_A_ROW_MAX);
         while left > 0 {
             let requests = self.member.requests();
@@ -280,11 +280,11 @@ impl<'env, T> Executor for InPlace<'env, T> {
             cx.waker().wake_by_ref();
         }
         // Either no task is left to poll, or other work has to run first: queue the caller.
-        let (mut answer, mut waker) = (Poll::Pending, Spare::of(cx.waker()));
+        let (mut answer, mut waker) = (Poll::Pending, ClonedWaker::of(cx.waker()));
         let queued = self.finish_poll(
             outcome,
             &mut left,
-            &mut |state: &mut GroupState<T>, _: Option<&mut Spare>, wakes: &mut WakeList| {
+            &mut |state: &mut GroupState<T>, _: Option<&mut ClonedWaker>, wakes: &mut WakeList| {
                 answer = poll_state(state, Some(&mut waker), wakes);
                 Poll::Ready(())
             },
@@ -323,14 +323,14 @@ impl<'env, T> Executor for InPlace<'env, T> {
                 drop(self.finish_poll(
                     pending,
                     &mut 1,
-                    &mut |_: &mut GroupState<T>, _: Option<&mut Spare>, _: &mut WakeList| Poll::Ready(()),
+                    &mut |_: &mut GroupState<T>, _: Option<&mut ClonedWaker>, _: &mut WakeList| Poll::Ready(()),
                 ));
                 None
             }
         }
     }
 
-    fn unregister_poller(&self, key: &mut Key) {
+    fn unregister_poller(&self, key: &mut WakerKey) {
         if key.is_some() {
             self.member.unpark(key);
         }

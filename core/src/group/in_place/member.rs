@@ -7,7 +7,7 @@
 //!
 //! | flag | raised by | cleared by |
 //! |---|---|---|
-//! | `CLOSE` | `stop_by`, on close | never |
+//! | `CLOSE` | `stop_with`, on close | never |
 //! | `CANCEL` | `on_cancel` | never |
 //! | `BUSY` | the handle, before the first task | the handle, after the last task |
 //!
@@ -21,9 +21,11 @@
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::base::wakers::{Key, Spare, Wakers, discard, wake_all};
+use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard, wake_all};
 use crate::events::cause::{Cause, Exit};
 use crate::group::task_waker::WakeTask;
+use crate::tree::member::SupervisedMember;
+use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Node;
@@ -113,8 +115,8 @@ impl InPlaceMember {
 
     /// Registers a poller that found nothing to poll. Returns false if a task was woken or the tree
     /// made a request since.
-    pub(in crate::group) fn park(&self, requests: u32, key: &mut Key, waker: &Waker) -> bool {
-        let mut waker = Spare::of(waker);
+    pub(in crate::group) fn park(&self, requests: u32, key: &mut WakerKey, waker: &Waker) -> bool {
+        let mut waker = ClonedWaker::of(waker);
         self.woken_tasks.with(|woken| {
             if !woken.indices.is_empty() || self.requests() != requests {
                 return false;
@@ -125,7 +127,7 @@ impl InPlaceMember {
     }
 
     /// Removes a poller.
-    pub(in crate::group) fn unpark(&self, key: &mut Key) {
+    pub(in crate::group) fn unpark(&self, key: &mut WakerKey) {
         let waker = self.woken_tasks.with(|woken| woken.pollers.remove(key));
         discard(waker);
     }
@@ -144,7 +146,7 @@ impl Member for InPlaceMember {
     }
 
     /// Close waits for tasks in flight. Stop cancels them.
-    fn stop_by(self: Arc<Self>, how: StopMode) {
+    fn stop_with(self: Arc<Self>, how: StopMode) {
         if how == StopMode::Stop {
             return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
         }
@@ -163,3 +165,7 @@ impl Member for InPlaceMember {
         None
     }
 }
+
+impl SupervisedMember for InPlaceMember {}
+
+impl WaitingMember for InPlaceMember {}

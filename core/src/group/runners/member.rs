@@ -6,10 +6,12 @@ use crate::group::executor::Executor;
 use crate::group::runners::RunnerExecutor;
 use crate::group::runners::scheduler::Ready;
 use crate::group::state::GroupState;
+use crate::tree::member::SupervisedMember;
+use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Node;
-use crate::tree::waits::edges::{Awaited, KeptEdges};
+use crate::tree::waits::edges::{Awaited, WaitEdges};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
@@ -19,7 +21,7 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
     }
 
     /// Close waits for the tasks. Stop cancels them, because a task has no other orderly end.
-    fn stop_by(self: Arc<Self>, how: StopMode) {
+    fn stop_with(self: Arc<Self>, how: StopMode) {
         match how {
             StopMode::Close => self.with_state(GroupState::close),
             StopMode::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
@@ -48,13 +50,17 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
     fn in_poll(&self) -> bool {
         self.scheduler.with(|scheduler| scheduler.polling > 0)
     }
+}
 
+impl<T: Send + 'static> SupervisedMember for RunnerExecutor<T> {}
+
+impl<T: Send + 'static> WaitingMember for RunnerExecutor<T> {
     /// A group waits for everything that its tasks wait for.
-    fn kept_edges(&self) -> Option<&KeptEdges> {
+    fn wait_edges(&self) -> Option<&WaitEdges> {
         Some(&self.edges)
     }
 
-    fn holds_up(&self, awaited: Awaited) -> bool {
-        self.scheduler.with(|scheduler| scheduler.group.holds_up(awaited))
+    fn is_wait_pending(&self, awaited: Awaited) -> bool {
+        self.scheduler.with(|scheduler| scheduler.group.is_wait_pending(awaited))
     }
 }

@@ -54,7 +54,7 @@ use crate::group::wait_queue::WakeList;
 use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::node::Node;
-use crate::tree::waits::edges::KeptEdges;
+use crate::tree::waits::edges::WaitEdges;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::Waker;
@@ -64,13 +64,13 @@ pub(in crate::group) struct RunnerExecutor<T> {
     node: Node,
     settings: GroupSettings,
     /// The wait-for edges of its tasks.
-    edges: KeptEdges,
+    edges: WaitEdges,
     scheduler: Lock<Scheduler<T>>,
 }
 
 impl<T: Send + 'static> RunnerExecutor<T> {
     pub(in crate::group) fn new(node: Node, settings: GroupSettings) -> Self {
-        Self { node, settings, edges: KeptEdges::new(), scheduler: Lock::new(Scheduler::new(settings)) }
+        Self { node, settings, edges: WaitEdges::new(), scheduler: Lock::new(Scheduler::new(settings)) }
     }
 
     fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {

@@ -3,7 +3,7 @@
 //! A slot is the permission to have one task in flight. It is free while the limit is not reached
 //! and, with a bounded buffer, while the result of one more task would find room.
 
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use crate::events::cause::Cause;
 use crate::group::overflow::Overflow;
 use crate::group::state::GroupState;
@@ -15,7 +15,7 @@ pub(in crate::group) enum Entry<'a> {
     /// Without waiting.
     Now,
     /// In the order of the queue. With a waker, the caller is queued if no slot is free.
-    Wait(&'a mut Ticket, Option<&'a mut Spare>),
+    Wait(&'a mut Ticket, Option<&'a mut ClonedWaker>),
 }
 
 /// The answer to a request for a slot.
@@ -95,7 +95,7 @@ impl<T> GroupState<T> {
 
     /// Returns ready if a task with this ticket would be admitted or rejected now. Otherwise queues
     /// the caller, if a waker is given.
-    pub(in crate::group) fn poll_slot(&mut self, ticket: &mut Ticket, waker: Option<&mut Spare>) -> Poll<()> {
+    pub(in crate::group) fn poll_slot(&mut self, ticket: &mut Ticket, waker: Option<&mut ClonedWaker>) -> Poll<()> {
         let is_promised = self.slot_waiters.is_served(*ticket);
         if self.closed || is_promised || (ticket.is_none() && self.slot_waiters.is_empty() && self.has_room()) {
             return Poll::Ready(());

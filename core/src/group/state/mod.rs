@@ -32,7 +32,7 @@ mod admission;
 mod results;
 mod waiters;
 
-use crate::base::catch::Payload;
+use crate::base::catch::PanicPayload;
 use crate::events::cause::{Cause, Exit};
 use crate::group::error::{Errors, TaskError};
 use crate::group::overflow::{Overflow, SelfWaits};
@@ -76,7 +76,7 @@ pub(super) type NumberedResult<T> = (u64, TaskResult<T>);
 /// The user values that remain when a group is dropped.
 pub(super) struct Leftovers<T> {
     pub(super) unread: VecDeque<NumberedResult<T>>,
-    pub(super) payloads: Vec<(TaskError, Payload)>,
+    pub(super) payloads: Vec<(TaskError, PanicPayload)>,
 }
 
 /// The coordination state of one group, see the module documentation.
@@ -97,7 +97,7 @@ pub(super) struct GroupState<T> {
     unanswered: usize,
     errors: Errors,
     first_error: Option<TaskError>,
-    payloads: Vec<(TaskError, Payload)>,
+    payloads: Vec<(TaskError, PanicPayload)>,
     /// The number of results that were dropped unread.
     dropped: u64,
     self_waits: SelfWaits,
@@ -182,7 +182,7 @@ impl<T> GroupState<T> {
     }
 
     /// Returns whether a member that awaits this has to wait.
-    pub(super) fn holds_up(&self, awaited: Awaited) -> bool {
+    pub(super) fn is_wait_pending(&self, awaited: Awaited) -> bool {
         match awaited {
             Awaited::Result => self.unread() == 0 && !self.is_drained(),
             Awaited::Slot => !self.closed && self.slot_waiters.served() == 0,

@@ -1,7 +1,7 @@
 //! Results: completion, reading, errors and panic payloads.
 
-use crate::base::catch::Payload;
-use crate::base::wakers::Spare;
+use crate::base::catch::PanicPayload;
+use crate::base::wakers::ClonedWaker;
 use crate::group::error::{Errors, TaskError};
 use crate::group::overflow::Overflow;
 use crate::group::state::{Discarded, GroupState, Leftovers, NumberedResult, RETAINED_CAPACITY_MAX, TaskResult};
@@ -78,7 +78,7 @@ impl<T> GroupState<T> {
     pub(in crate::group) fn read(
         &mut self,
         ticket: &mut Ticket,
-        waker: Option<&mut Spare>,
+        waker: Option<&mut ClonedWaker>,
         wakes: &mut WakeList,
     ) -> Poll<Option<TaskResult<T>>> {
         let item = match ticket {
@@ -123,7 +123,7 @@ impl<T> GroupState<T> {
     /// Records an error and returns the first error of the group.
     ///
     /// Called before the result can be read. `payload` is given only if panics are resumed.
-    pub(in crate::group) fn record_error(&mut self, error: &TaskError, payload: Option<Payload>) -> TaskError {
+    pub(in crate::group) fn record_error(&mut self, error: &TaskError, payload: Option<PanicPayload>) -> TaskError {
         if self.errors.errors.len() < self.settings.errors_kept {
             self.errors.errors.push(error.clone());
         } else {
@@ -140,7 +140,7 @@ impl<T> GroupState<T> {
     }
 
     /// Takes the payload of a panic that is resumed. The first caller gets it.
-    pub(in crate::group) fn take_payload(&mut self, error: &TaskError) -> Option<Payload> {
+    pub(in crate::group) fn take_payload(&mut self, error: &TaskError) -> Option<PanicPayload> {
         let at = self.payloads.iter().position(|(known, _)| known == error)?;
         Some(self.payloads.swap_remove(at).1)
     }

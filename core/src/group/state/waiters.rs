@@ -1,6 +1,6 @@
 //! Callers of `wait`. All that wait when the last task ends get the same answer.
 
-use crate::base::wakers::Spare;
+use crate::base::wakers::ClonedWaker;
 use crate::group::error::TaskError;
 use crate::group::state::GroupState;
 use crate::group::wait_queue::WakeList;
@@ -19,7 +19,7 @@ impl<T> GroupState<T> {
     pub(in crate::group) fn poll_wait(
         &mut self,
         key: &mut Option<usize>,
-        waker: Option<&mut Spare>,
+        waker: Option<&mut ClonedWaker>,
         wakes: &mut WakeList,
     ) -> Poll<Result<(), TaskError>> {
         if let Some(at) = *key {

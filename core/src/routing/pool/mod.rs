@@ -354,7 +354,7 @@ impl<M: Send + 'static> Pool<M> {
             Ok(starter) => Ok(starter?),
             Err(reason) => {
                 let failure = self.node().failure(0, reason);
-                self.node().events().failure(&failure);
+                self.node().events().record_failure(&failure);
                 Err(PoolError::Failed(failure))
             }
         }
@@ -364,7 +364,7 @@ impl<M: Send + 'static> Pool<M> {
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
     // Through the member, which is permanent: a permanent worker closed through its address would
     // restart, without an entry in the list.
-    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_by(StopMode::Close));
+    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_with(StopMode::Close));
 }
 
 impl<M: Send + 'static> Clone for Pool<M> {

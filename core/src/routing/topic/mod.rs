@@ -139,7 +139,7 @@ impl<M, N: Send + 'static, F: Fn(M) -> N + Send + Sync> Delivery<M> for AdaptedD
 /// Runs user code for `actor`. Reports a panic as a failure of that actor.
 fn catch_and_report<R>(actor: &AnyRef, f: impl FnOnce() -> R) -> Option<R> {
     let node = actor.member.node();
-    catch::catch(f).map_err(|reason| node.events().failure(&node.failure(0, reason))).ok()
+    catch::catch(f).map_err(|reason| node.events().record_failure(&node.failure(0, reason))).ok()
 }
 
 impl<M> Subscriber<M> {

@@ -1,19 +1,34 @@
-//! `RestartPlan`: children restarting together, as a pure state machine: told what happened, it says what to do next.
+//! [`RestartPlan`]: several children that restart together, as a pure state machine.
+//!
+//! Children report what happened (`note`); `step` returns the next action.
 //!
 //! ```text
 //!              all halted                     start                       all up
-//!   Halting ───────────────► (Resting) ─────────────────► Starting ─────────────► Done
-//!  youngest first     only if ordered from above      oldest first
+//!   Halting ───────────────► (Halted) ─────────────────► Starting ─────────────► Done
+//!  youngest first     only if ordered by the parent    oldest first
 //! ```
 //!
-//! Nobody owns a task for this: whichever child halts, starts or leaves says so, and whoever said it carries out the next step.
+//! No task drives the plan. The code path that makes a report (a child halts, starts or leaves)
+//! also performs the next step.
+//!
+//! | field | set by | cleared by |
+//! |---|---|---|
+//! | `is_ordered` | `ordered_by_parent` | `start` |
+//! | `reports_start` | `ordered_by_parent` | never; a following plan inherits it |
+//! | `not_before` | `delay_until` | `clear_delay`, `ordered_by_parent` |
+//! | `is_stepping` | `step`, for a step other than `Wait` | `step_done` |
+//! | `halts_all` | `halt_all` | never |
 //!
 //! Invariants:
-//! 1. Members stand in start order. At most one has been told to halt, or to start, and has not answered; a member that failed by itself
-//!    halts unasked, and is waited for when its turn comes. After `hurry` all are told to halt, and each is waited for in its turn.
-//! 2. A member is told to start only when every member has halted or is gone.
-//! 3. It is one member's turn to halt at a time. All that are down wait for that one, so only its waits need a look for a cycle of asks.
-//! 4. Steps are carried out by one at a time (`driven`): a member that answers at once, from inside the step, does not lead to recursion.
+//! 1. Members are sorted by start order. At most one member has an unanswered order to halt or to
+//!    start. A member that failed halts without an order; the plan waits for it when its turn
+//!    comes. After `halt_all` all members have the order to halt, and the plan still waits for them
+//!    one by one.
+//! 2. A member gets the order to start only when every member has halted or is gone.
+//! 3. The plan waits for one halting member at a time (`current`). All members that are down wait
+//!    for that one, so only its waits are searched for a wait cycle.
+//! 4. One caller at a time performs a step (`is_stepping`). A member that answers from inside the
+//!    step therefore causes no recursion.
 
 #[cfg(test)]
 mod tests;
@@ -23,37 +38,39 @@ use crate::base::visits;
 use crate::ids::path::ActorId;
 use alloc::vec::Vec;
 
-/// Children on their way down and up again. `T` is what stands for a child: its member in the tree, or nothing in tests.
+/// Children that halt and start again. `T` identifies a child: its member in the tree, or a number
+/// in tests.
 pub(crate) struct RestartPlan<T> {
-    members: Vec<Entry<T>>,
-    phase: Phase,
-    /// All from here on have halted or are gone.
+    members: Vec<PlanMember<T>>,
+    phase: PlanPhase,
+    /// All members from this index on have halted or are gone.
     halted_from: usize,
-    /// All before this one are up or gone.
+    /// All members before this index are up or gone.
     started_to: usize,
-    /// Rest once all have halted, and say so above.
-    rest: bool,
-    /// Say so above when all are up.
-    tell: bool,
-    /// Nobody starts before then.
-    held: Option<Instant>,
-    driven: bool,
-    /// Whose turn to halt it is: all others wait for this one.
-    turn: Option<ActorId>,
-    /// All members are told to halt at once. Each is still waited for in its turn.
-    hurried: bool,
-    /// Those before this one are still to be told so.
-    hurried_to: usize,
+    /// The parent ordered this plan: it pauses once all members have halted, and reports that.
+    is_ordered: bool,
+    /// The plan reports to the parent when all members are up.
+    reports_start: bool,
+    /// No member starts before this time.
+    not_before: Option<Instant>,
+    /// A caller is performing a step.
+    is_stepping: bool,
+    /// The halting member that the plan waits for.
+    current: Option<ActorId>,
+    /// All members get the order to halt at once. The plan still waits for them one by one.
+    halts_all: bool,
+    /// The members before this index have not got that order yet.
+    halt_all_to: usize,
 }
 
-struct Entry<T> {
+struct PlanMember<T> {
     id: ActorId,
     child: T,
-    state: State,
+    state: MemberState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MemberState {
     Up,
     Halting,
     Halted,
@@ -62,257 +79,266 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum PlanPhase {
     Halting,
-    Resting,
+    Halted,
     Starting,
 }
 
-/// What to do next.
+/// The next action of a plan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step<T> {
-    /// Tell this one to halt.
+pub(crate) enum PlanStep<T> {
+    /// Order this child to halt.
     Halt(T),
-    /// It is this one's turn to halt, and it is on its way already.
+    /// Wait for this child, which is already halting.
     Await(T),
-    /// Tell this one to start.
+    /// Order this child to start.
     Start(T),
-    /// All have halted, as was ordered from above: say so there.
-    Rested,
-    /// All are up again. True if whoever ordered it above is to hear of it.
+    /// All children have halted, as the parent ordered: report it to the parent.
+    AllHalted,
+    /// All children are up again. True if the parent must be informed.
     Done(bool),
-    /// Nothing, until somebody reports.
+    /// Nothing to do until a child reports.
     Wait,
 }
 
-/// What a child has to say.
+/// What a child reports to its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum ChildReport {
     Halted,
     Started,
     Gone,
 }
 
 impl<T: Clone> RestartPlan<T> {
-    /// Restarts `children`, given oldest first. What a plan before this one was to bring down, and has not brought up again, belongs to
-    /// this one too, and a wait that it had begun.
+    /// Creates a plan that restarts `children`, given oldest first. Members that the earlier plan
+    /// `before` was taking down and has not started again become part of this plan, and its delay
+    /// still applies.
     pub(crate) fn new(children: impl Iterator<Item = (ActorId, T)>, before: Option<&Self>) -> Self {
-        let entry = |(id, child)| Entry { id, child, state: before.map_or(State::Up, |plan| plan.carried_over(id)) };
-        let mut members: Vec<Entry<T>> = children.map(entry).collect();
-        let concerned = members.len();
-        for old in before.into_iter().flat_map(|plan| &plan.members) {
-            let pending = match old.state {
-                State::Halting | State::Halted | State::Starting => true,
-                // Its turn to halt has not come yet, or it is up again.
-                State::Up => before.is_some_and(|plan| plan.phase == Phase::Halting),
-                State::Gone => false,
+        let entry =
+            |(id, child)| PlanMember { id, child, state: before.map_or(MemberState::Up, |plan| plan.inherited_state(id)) };
+        let mut members: Vec<PlanMember<T>> = children.map(entry).collect();
+        let new_members = members.len();
+        for earlier in before.into_iter().flat_map(|plan| &plan.members) {
+            let pending = match earlier.state {
+                MemberState::Halting | MemberState::Halted | MemberState::Starting => true,
+                // Up members of a halting plan are still due to halt; otherwise they are up again.
+                MemberState::Up => before.is_some_and(|plan| plan.phase == PlanPhase::Halting),
+                MemberState::Gone => false,
             };
-            if pending && members[..concerned].binary_search_by_key(&old.id, |member| member.id).is_err() {
-                members.push(entry((old.id, old.child.clone())));
+            if pending && members[..new_members].binary_search_by_key(&earlier.id, |member| member.id).is_err() {
+                members.push(entry((earlier.id, earlier.child.clone())));
             }
         }
         members.sort_unstable_by_key(|member| member.id);
         let halted_from = members.len();
         visits::visit(halted_from);
-        let (rest, tell) = before.map_or((false, false), |plan| (plan.rest && plan.phase != Phase::Starting, plan.tell));
-        // Whoever carries out a step of the old plan has not come back yet, and goes on with this one.
-        let driven = before.is_some_and(|plan| plan.driven);
-        let held = before.and_then(|plan| plan.held);
+        let (is_ordered, reports_start) =
+            before.map_or((false, false), |plan| (plan.is_ordered && plan.phase != PlanPhase::Starting, plan.reports_start));
+        // The caller that performs a step of the earlier plan continues with this one.
+        let is_stepping = before.is_some_and(|plan| plan.is_stepping);
+        let not_before = before.and_then(|plan| plan.not_before);
         Self {
             members,
-            phase: Phase::Halting,
+            phase: PlanPhase::Halting,
             halted_from,
             started_to: 0,
-            rest,
-            tell,
-            held,
-            driven,
-            turn: None,
-            hurried: false,
-            hurried_to: 0,
+            is_ordered,
+            reports_start,
+            not_before,
+            is_stepping,
+            current: None,
+            halts_all: false,
+            halt_all_to: 0,
         }
     }
 
-    /// The same plan without those that are not `there` any more.
-    pub(crate) fn of_those(mut self, there: impl Fn(&T) -> bool) -> Self {
-        self.members.iter_mut().filter(|member| !there(&member.child)).for_each(|member| member.state = State::Gone);
+    /// Marks members as gone that are no longer `there`.
+    pub(crate) fn without_absent(mut self, there: impl Fn(&T) -> bool) -> Self {
+        self.members.iter_mut().filter(|member| !there(&member.child)).for_each(|member| member.state = MemberState::Gone);
         self
     }
 
-    /// The same plan, in which `failed` halts by itself.
+    /// Marks `failed` as halting: it halts without an order.
     pub(crate) fn after_failure_of(mut self, failed: ActorId) -> Self {
         if let Some(member) = self.find(failed) {
-            member.state = State::Halting;
+            member.state = MemberState::Halting;
         }
         self
     }
 
-    /// The same plan, ordered from above: it rests when all have halted, starts when it is told to, and says when all are up.
-    pub(crate) fn ordered_from_above(mut self) -> Self {
-        self.rest = true;
-        self.tell = true;
-        self.held = None;
+    /// Makes this a plan that the parent ordered: it pauses when all have halted, starts on
+    /// `start`, and reports when all are up.
+    pub(crate) fn ordered_by_parent(mut self) -> Self {
+        self.is_ordered = true;
+        self.reports_start = true;
+        self.not_before = None;
         self
     }
 
-    /// How a member of this plan stands for the next one: whoever has been told to start may be up already, and is told to halt again.
-    fn carried_over(&self, id: ActorId) -> State {
-        match self.place_of(id).map(|at| self.members[at].state) {
-            Some(State::Starting) | None => State::Up,
+    /// Returns the state that a following plan starts with for this member. A member with an order
+    /// to start may be up already, so it must halt again.
+    fn inherited_state(&self, id: ActorId) -> MemberState {
+        match self.index_of(id).map(|at| self.members[at].state) {
+            Some(MemberState::Starting) | None => MemberState::Up,
             Some(state) => state,
         }
     }
 
-    fn find(&mut self, id: ActorId) -> Option<&mut Entry<T>> {
-        let at = self.place_of(id)?;
+    fn find(&mut self, id: ActorId) -> Option<&mut PlanMember<T>> {
+        let at = self.index_of(id)?;
         Some(&mut self.members[at])
     }
 
-    /// Whether `id` is to go down in this plan and has not yet.
+    /// Returns whether `id` has to halt in this plan and has not done so yet.
     pub(crate) fn awaits_halt_of(&self, id: ActorId) -> bool {
-        let at = self.place_of(id);
-        self.phase == Phase::Halting && at.is_some_and(|at| matches!(self.members[at].state, State::Up | State::Halting))
+        let at = self.index_of(id);
+        self.phase == PlanPhase::Halting
+            && at.is_some_and(|at| matches!(self.members[at].state, MemberState::Up | MemberState::Halting))
     }
 
-    /// For whom `id`, which is down, waits before it can start again: the member whose turn it is to halt or to start. `Some(None)` if all are
-    /// down; `None` if `id` is not down in this plan, or waits for time alone.
+    /// Returns the member that `id`, which is down, waits for before it can start again: the one
+    /// that halts or starts now. `Some(None)` if all are down. `None` if `id` is not down in this
+    /// plan, or waits only for time.
     pub(crate) fn waits_for(&self, id: ActorId) -> Option<Option<T>> {
-        let at = self.place_of(id)?;
-        if self.members[at].state != State::Halted {
+        let at = self.index_of(id)?;
+        if self.members[at].state != MemberState::Halted {
             return None;
         }
-        let child = |member: &Entry<T>| member.child.clone();
-        if self.phase == Phase::Starting {
-            let starts = self.members.get(self.started_to).filter(|member| member.state == State::Starting);
+        let child = |member: &PlanMember<T>| member.child.clone();
+        if self.phase == PlanPhase::Starting {
+            let starts = self.members.get(self.started_to).filter(|member| member.state == MemberState::Starting);
             return starts.map(|member| Some(child(member)));
         }
-        let turn = self.turn.and_then(|turn| self.place_of(turn)).map(|at| &self.members[at]);
-        Some(turn.filter(|member| matches!(member.state, State::Up | State::Halting)).map(child))
+        let current = self.current.and_then(|current| self.index_of(current)).map(|at| &self.members[at]);
+        Some(current.filter(|member| matches!(member.state, MemberState::Up | MemberState::Halting)).map(child))
     }
 
-    /// Whether `id` halts although it is another's turn.
-    pub(crate) fn is_out_of_turn(&self, id: ActorId) -> bool {
-        self.phase == Phase::Halting && self.turn != Some(id)
+    /// Returns whether `id` halts while the plan waits for another member.
+    pub(crate) fn halts_out_of_order(&self, id: ActorId) -> bool {
+        self.phase == PlanPhase::Halting && self.current != Some(id)
     }
 
-    fn place_of(&self, id: ActorId) -> Option<usize> {
+    fn index_of(&self, id: ActorId) -> Option<usize> {
         self.members.binary_search_by_key(&id, |member| member.id).ok()
     }
 
-    /// Whether this plan was ordered from above and has not been told to start yet; and if so, whether all have halted.
-    pub(crate) fn rests(&self) -> Option<bool> {
-        (self.rest && self.phase != Phase::Starting).then_some(self.phase == Phase::Resting)
+    /// Returns `None` unless the parent ordered this plan and has not started it yet. Otherwise
+    /// returns whether all members have halted.
+    pub(crate) fn all_halted(&self) -> Option<bool> {
+        (self.is_ordered && self.phase != PlanPhase::Starting).then_some(self.phase == PlanPhase::Halted)
     }
 
-    /// Keeps the members from starting until then.
-    pub(crate) fn hold_until(&mut self, at: Instant) {
-        self.held = self.held.max(Some(at));
+    /// Keeps all members from starting before `at`.
+    pub(crate) fn delay_until(&mut self, at: Instant) {
+        self.not_before = self.not_before.max(Some(at));
     }
 
-    pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.held
+    pub(crate) fn start_time(&self) -> Option<Instant> {
+        self.not_before
     }
 
-    /// Lets the members start if it is time.
-    pub(crate) fn release(&mut self, now: Instant) {
-        self.held = self.held.filter(|until| *until > now);
+    /// Removes the delay if `now` has reached it.
+    pub(crate) fn clear_delay(&mut self, now: Instant) {
+        self.not_before = self.not_before.filter(|until| *until > now);
     }
 
-    /// Lets a plan that rests go on.
+    /// Lets a plan that the parent ordered start its members.
     pub(crate) fn start(&mut self) {
-        self.rest = false;
-        if self.phase == Phase::Resting {
-            self.phase = Phase::Starting;
+        self.is_ordered = false;
+        if self.phase == PlanPhase::Halted {
+            self.phase = PlanPhase::Starting;
         }
     }
 
-    /// Notes what a child said. Whoever is no member changes nothing.
-    pub(crate) fn note(&mut self, id: ActorId, report: Report) {
+    /// Records the report of a child. Ignores a child that is not a member.
+    pub(crate) fn note(&mut self, id: ActorId, report: ChildReport) {
         let Some(member) = self.find(id) else { return };
         member.state = match (report, member.state) {
-            (Report::Gone, _) => State::Gone,
-            (Report::Halted, State::Up | State::Halting) => State::Halted,
-            (Report::Started, State::Starting) => State::Up,
+            (ChildReport::Gone, _) => MemberState::Gone,
+            (ChildReport::Halted, MemberState::Up | MemberState::Halting) => MemberState::Halted,
+            (ChildReport::Started, MemberState::Starting) => MemberState::Up,
             (_, state) => state,
         };
     }
 
-    /// What to do next. After a step other than `Wait` its doer says [`stepped`](Self::stepped).
-    pub(crate) fn step(&mut self) -> Step<T> {
+    /// Returns the next action. After an action other than `Wait` the caller must call
+    /// [`step_done`](Self::step_done).
+    pub(crate) fn step(&mut self) -> PlanStep<T> {
         visits::visit(1);
-        if self.driven {
-            return Step::Wait;
+        if self.is_stepping {
+            return PlanStep::Wait;
         }
         let step = match self.phase {
-            Phase::Halting => self.halt_next(),
-            Phase::Resting => Step::Wait,
-            Phase::Starting => self.start_next(),
+            PlanPhase::Halting => self.halt_next(),
+            PlanPhase::Halted => PlanStep::Wait,
+            PlanPhase::Starting => self.start_next(),
         };
-        self.driven = matches!(step, Step::Halt(_) | Step::Await(_) | Step::Start(_));
+        self.is_stepping = matches!(step, PlanStep::Halt(_) | PlanStep::Await(_) | PlanStep::Start(_));
         step
     }
 
-    /// The step has been carried out.
-    pub(crate) fn stepped(&mut self) {
-        self.driven = false;
+    /// Marks the current step as performed.
+    pub(crate) fn step_done(&mut self) {
+        self.is_stepping = false;
     }
 
-    /// Has the remaining members halt at the same time. They start in order all the same.
-    pub(crate) fn hurry(&mut self) {
-        if self.phase == Phase::Halting && !self.hurried {
-            self.hurried = true;
-            self.hurried_to = self.halted_from;
+    /// Orders all remaining members to halt at the same time. They still start one by one.
+    pub(crate) fn halt_all(&mut self) {
+        if self.phase == PlanPhase::Halting && !self.halts_all {
+            self.halts_all = true;
+            self.halt_all_to = self.halted_from;
         }
     }
 
-    fn halt_next(&mut self) -> Step<T> {
-        while let Some(at) = self.hurried_to.checked_sub(1) {
+    fn halt_next(&mut self) -> PlanStep<T> {
+        while let Some(at) = self.halt_all_to.checked_sub(1) {
             visits::visit(1);
-            self.hurried_to = at;
+            self.halt_all_to = at;
             let member = &mut self.members[at];
-            if member.state == State::Up {
-                member.state = State::Halting;
-                return Step::Halt(member.child.clone());
+            if member.state == MemberState::Up {
+                member.state = MemberState::Halting;
+                return PlanStep::Halt(member.child.clone());
             }
         }
         while let Some(member) = self.halted_from.checked_sub(1).map(|at| &mut self.members[at]) {
             match member.state {
-                State::Halted | State::Gone => self.halted_from -= 1,
-                State::Halting if self.turn == Some(member.id) => return Step::Wait,
-                State::Halting => {
-                    self.turn = Some(member.id);
-                    return Step::Await(member.child.clone());
+                MemberState::Halted | MemberState::Gone => self.halted_from -= 1,
+                MemberState::Halting if self.current == Some(member.id) => return PlanStep::Wait,
+                MemberState::Halting => {
+                    self.current = Some(member.id);
+                    return PlanStep::Await(member.child.clone());
                 }
-                State::Up | State::Starting => {
-                    member.state = State::Halting;
-                    self.turn = Some(member.id);
-                    return Step::Halt(member.child.clone());
+                MemberState::Up | MemberState::Starting => {
+                    member.state = MemberState::Halting;
+                    self.current = Some(member.id);
+                    return PlanStep::Halt(member.child.clone());
                 }
             }
         }
-        self.turn = None;
-        if self.rest {
-            self.phase = Phase::Resting;
-            return Step::Rested;
+        self.current = None;
+        if self.is_ordered {
+            self.phase = PlanPhase::Halted;
+            return PlanStep::AllHalted;
         }
-        if self.held.is_some() {
-            return Step::Wait;
+        if self.not_before.is_some() {
+            return PlanStep::Wait;
         }
-        self.phase = Phase::Starting;
+        self.phase = PlanPhase::Starting;
         self.start_next()
     }
 
-    fn start_next(&mut self) -> Step<T> {
+    fn start_next(&mut self) -> PlanStep<T> {
         while let Some(member) = self.members.get_mut(self.started_to) {
             match member.state {
-                State::Up | State::Gone => self.started_to += 1,
-                State::Starting | State::Halting => return Step::Wait,
-                State::Halted => {
-                    member.state = State::Starting;
-                    return Step::Start(member.child.clone());
+                MemberState::Up | MemberState::Gone => self.started_to += 1,
+                MemberState::Starting | MemberState::Halting => return PlanStep::Wait,
+                MemberState::Halted => {
+                    member.state = MemberState::Starting;
+                    return PlanStep::Start(member.child.clone());
                 }
             }
         }
-        Step::Done(self.tell)
+        PlanStep::Done(self.reports_start)
     }
 }

@@ -1,163 +1,176 @@
-//! Which member of the tree is being polled right here, right now.
+//! Which member is being polled on this thread or core.
 //!
-//! Five things need it: a task that waits for its own group is told so, an ask that closes a cycle is an error, waiting for a scope from inside it is an error, a reply lost in
-//! a failing handler is answered with that failure, and what is started there with no runtime given runs on its member's. It is set
-//! for the length of one poll, moved in and out without counting references, and restored when polls nest. Nothing else in pleach is
-//! ambient.
+//! This is the only ambient state of pleach. It is set for the duration of one poll, moved in and
+//! out without touching a reference count, and restored when polls nest. Uses:
+//! - A task that waits for its own group gets an error.
+//! - An ask that closes a wait cycle gets an error.
+//! - Waiting for a scope from inside of it is an error.
+//! - A reply that is lost in a failing handler is answered with that failure.
+//! - A member that is started without a runtime uses the one of the current member.
 //!
-//! With `std` it is kept for each thread, here. Without, for each core, in `shared`.
+//! With `std` it is stored per thread, in this file. Without `std` it is stored per core, in
+//! `per_core`.
 
 #[cfg(any(not(feature = "std"), all(test, not(loom))))]
-pub(crate) mod shared;
+pub(crate) mod per_core;
 
 #[cfg(not(feature = "std"))]
-use crate::tree::current::shared as place;
+use crate::tree::current::per_core as storage;
 
 use crate::base::runtime::Runtime;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
 use core::task::Waker;
 
-/// A waker's data pointer, used as an identity and never followed. Never 0, which stands for no waker at all: some wakers have no data.
+/// Returns the data pointer of a waker as an identity; it is never dereferenced. Never 0, which
+/// means no waker: some wakers have a null data pointer.
 fn identity(waker: &Waker) -> usize {
     waker.data().addr().wrapping_add(1)
 }
 
-/// Makes `member` the one being polled until the guard is dropped, which puts it back.
+/// Makes `member` the current one until the guard is dropped, which moves it back.
 #[inline]
-pub(crate) fn enter<'a>(member: &'a mut Option<Arc<dyn Member>>, waker: &Waker) -> Inside<'a> {
-    let outer = place::enter(member.take(), identity(waker));
-    Inside { home: member, outer }
+pub(crate) fn enter<'a>(member: &'a mut Option<Arc<dyn Member>>, waker: &Waker) -> CurrentGuard<'a> {
+    let previous = storage::enter(member.take(), identity(waker));
+    CurrentGuard { owner: member, previous }
 }
 
-pub(crate) struct Inside<'a> {
-    home: &'a mut Option<Arc<dyn Member>>,
-    outer: place::Outer,
+/// Restores the previous member on drop.
+pub(crate) struct CurrentGuard<'a> {
+    owner: &'a mut Option<Arc<dyn Member>>,
+    previous: storage::Previous,
 }
 
-impl Drop for Inside<'_> {
+impl Drop for CurrentGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let member = place::leave(&mut self.outer);
-        // Home is empty since `enter`, so there is nothing to drop.
-        core::mem::forget(core::mem::replace(self.home, member));
+        let member = storage::leave(&mut self.previous);
+        // The owner's slot is empty since `enter`, so there is nothing to drop.
+        core::mem::forget(core::mem::replace(self.owner, member));
     }
 }
 
-/// The member being polled.
+/// Returns the current member.
 pub(crate) fn member() -> Option<Arc<dyn Member>> {
-    place::member()
+    storage::member()
 }
 
-/// The runtime of the member that is being polled here and now: an actor, or a task of a scope. `None` outside of any tree.
+/// Returns the runtime of the member that is being polled here: an actor, or a task of a scope.
+/// `None` outside of a tree.
 pub fn runtime() -> Option<Arc<dyn Runtime>> {
     member().map(|member| Arc::clone(&member.node().tree().runtime))
 }
 
-/// Says how to tell the cores of this machine apart, for a build without `std` on more than one core or with preemptive threads: `current`
-/// gives a number of the core or thread that calls it. Call this once, before anything runs. With `std` threads are known, and it does
-/// nothing.
+/// Sets how to identify the cores of this machine, for a build without `std` on several cores or
+/// with preemptive threads.
 ///
-/// Without it, everything still runs and ends as it should, but a core may take an actor that is polled on another core for its own: an
-/// ask that closes a cycle may go unnoticed, and a wait may be refused as one from inside.
+/// `current` returns a number for the calling core or thread. Call this once, before anything runs.
+/// With `std` it does nothing, because threads are known.
+///
+/// Without it everything still runs and ends correctly. But a core may mistake an actor on another
+/// core for its own: an ask that closes a wait cycle may go undetected, and a wait may be rejected
+/// as one from inside.
 pub fn identify_cores(current: fn() -> usize) {
     #[cfg(feature = "std")]
     let _ = current;
     #[cfg(not(feature = "std"))]
-    shared::identify_cores(current);
+    per_core::identify_cores(current);
 }
 
-/// The member being polled, if `waker` is the very one it was polled with, or that of its task if it is a group on the runtime: `None` inside
-/// combinators that bring their own.
+/// Returns the current member if `waker` is the one that it is polled with, or the one of its task
+/// if it is a group. Returns `None` inside combinators that use their own wakers.
 #[inline]
 pub(crate) fn polled_with(waker: &Waker) -> Option<Arc<dyn Member>> {
-    match place::waker() {
-        // Outside of every member.
+    match storage::waker() {
+        // Outside of any member.
         0 => None,
-        known if known == identity(waker) => place::member(),
+        known if known == identity(waker) => storage::member(),
         _ => polled_as_task(identity(waker)),
     }
 }
 
-/// The group being polled, if `waker` is the one that its task is polled with.
+/// Returns the current group, if `waker` is the one that its task is polled with.
 #[inline(never)]
 fn polled_as_task(waker: usize) -> Option<Arc<dyn Member>> {
-    let (group, task) = place::task();
-    if task == waker { place::member().filter(|member| Arc::as_ptr(member).addr() == group) } else { None }
+    let (group, task) = storage::task();
+    if task == waker { storage::member().filter(|member| Arc::as_ptr(member).addr() == group) } else { None }
 }
 
-/// A task of a group: where the group lies, and the identity of the waker that the task is polled with. Neither is ever followed.
-pub(crate) type TaskOf = (usize, usize);
+/// A polled task of a group: the address of the group and the identity of the task's waker. Neither
+/// is dereferenced.
+pub(crate) type PolledTask = (usize, usize);
 
-/// Makes the task with this waker the one that is being polled, for the group that lies at `group`. Gives the one before, for [`leave_task`].
+/// Makes the task with this waker the current one of the group at address `group`. Returns the
+/// previous one, for [`leave_task`].
 #[inline]
-pub(crate) fn enter_task(group: usize, waker: &Waker) -> TaskOf {
-    place::swap_task((group, identity(waker)))
+pub(crate) fn enter_task(group: usize, waker: &Waker) -> PolledTask {
+    storage::swap_task((group, identity(waker)))
 }
 
 #[inline]
-pub(crate) fn leave_task(outer: TaskOf) {
-    place::swap_task(outer);
+pub(crate) fn leave_task(previous: PolledTask) {
+    storage::swap_task(previous);
 }
 
-/// Which task is being polled, if it is one of the group that lies at `group`. Never, where there are no threads to tell tasks apart by.
+/// Returns the waker identity of the polled task, if it belongs to the group at address `group`.
+/// Always `None` without `std`.
 pub(crate) fn task_of(group: usize) -> Option<usize> {
-    let (of, task) = place::task();
+    let (of, task) = storage::task();
     (of == group).then_some(task)
 }
 
 #[cfg(feature = "std")]
-mod place {
-    use super::{Member, TaskOf};
+mod storage {
+    use super::{Member, PolledTask};
     use alloc::sync::Arc;
     use core::cell::Cell;
     use core::mem::ManuallyDrop;
 
-    /// Not dropped with its thread, which spares every poll the question whether that has happened: a member is here only within a
-    /// poll, and a thread does not end within one.
-    type Kept = ManuallyDrop<Option<Arc<dyn Member>>>;
+    /// Not dropped with its thread, which saves each access a check. A member is stored only during
+    /// a poll, and a thread does not end during one.
+    type CurrentMember = ManuallyDrop<Option<Arc<dyn Member>>>;
 
     #[cfg(loom)]
     loom::thread_local! {
-        static TASK: Cell<TaskOf> = Cell::new((0, 0));
-        static MEMBER: Cell<Kept> = Cell::new(Kept::new(None));
+        static TASK: Cell<PolledTask> = Cell::new((0, 0));
+        static MEMBER: Cell<CurrentMember> = Cell::new(CurrentMember::new(None));
         static WAKER: Cell<usize> = Cell::new(0);
     }
     #[cfg(not(loom))]
     std::thread_local! {
-        static TASK: Cell<TaskOf> = const { Cell::new((0, 0)) };
-        static MEMBER: Cell<Kept> = const { Cell::new(Kept::new(None)) };
+        static TASK: Cell<PolledTask> = const { Cell::new((0, 0)) };
+        static MEMBER: Cell<CurrentMember> = const { Cell::new(CurrentMember::new(None)) };
         static WAKER: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Who was being polled before.
-    pub(super) type Outer = (Option<Arc<dyn Member>>, usize);
+    /// The member and the waker of the surrounding poll.
+    pub(super) type Previous = (Option<Arc<dyn Member>>, usize);
 
     #[inline]
-    pub(super) fn enter(member: Option<Arc<dyn Member>>, waker: usize) -> Outer {
-        let outer = MEMBER.with(|place| place.replace(Kept::new(member)));
-        (Kept::into_inner(outer), WAKER.with(|place| place.replace(waker)))
+    pub(super) fn enter(member: Option<Arc<dyn Member>>, waker: usize) -> Previous {
+        let previous = MEMBER.with(|cell| cell.replace(CurrentMember::new(member)));
+        (CurrentMember::into_inner(previous), WAKER.with(|cell| cell.replace(waker)))
     }
 
     #[inline]
-    pub(super) fn leave(outer: &mut Outer) -> Option<Arc<dyn Member>> {
-        enter(outer.0.take(), outer.1).0
+    pub(super) fn leave(previous: &mut Previous) -> Option<Arc<dyn Member>> {
+        enter(previous.0.take(), previous.1).0
     }
 
     #[inline]
-    pub(super) fn swap_task(task: TaskOf) -> TaskOf {
-        TASK.with(|place| place.replace(task))
+    pub(super) fn swap_task(task: PolledTask) -> PolledTask {
+        TASK.with(|cell| cell.replace(task))
     }
 
-    pub(super) fn task() -> TaskOf {
+    pub(super) fn task() -> PolledTask {
         TASK.with(Cell::get)
     }
 
     pub(super) fn member() -> Option<Arc<dyn Member>> {
-        MEMBER.with(|place| {
-            let member = place.replace(Kept::new(None));
-            place.set(member.clone());
-            Kept::into_inner(member)
+        MEMBER.with(|cell| {
+            let member = cell.replace(CurrentMember::new(None));
+            cell.set(member.clone());
+            CurrentMember::into_inner(member)
         })
     }
 

@@ -1,16 +1,16 @@
-//! `ChildTable`: the children of a node: their table, their names, the order in which they end, and who waits for the last of them.
+//! [`ChildTable`]: the children of a node, their names, and the tasks that wait for the last one.
 
 use crate::base::sync::Ordering;
 use crate::base::visits;
-use crate::base::wakers::{Key, Spare, Wakers, discard};
+use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard};
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::stop_children::StopPlan;
-use crate::tree::node::{Node, Phase, Running};
-use crate::tree::supervision::{ChildAction, Plan, Supervision};
+use crate::tree::node::{Node, NodePhase, Running};
+use crate::tree::supervision::{ChildAction, ChildrenPlan, Supervision};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -24,6 +24,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
+/// The children of one node.
 #[derive(Default)]
 pub(super) struct ChildTable {
     pub(super) children: Slab<Arc<dyn Member>>,
@@ -32,26 +33,28 @@ pub(super) struct ChildTable {
     pub(super) stop_plan: Option<StopPlan>,
     pub(super) stop_mode: Option<StopMode>,
     pub(super) first_failure: Option<FailureInfo>,
-    /// What was decided about this node itself, after a failure below became its own.
-    verdict: Option<(ChildAction, FailureInfo)>,
-    pub(super) guardian: Supervision,
-    /// Children that failed for good and have not left yet.
+    /// The decision about this node itself, after a failure of a child became its own.
+    pending_action: Option<(ChildAction, FailureInfo)>,
+    pub(super) supervision: Supervision,
+    /// Children that are not restarted any more and have not left yet.
     given_up: BTreeSet<ActorId>,
+    /// The message counts of children that have ended.
     pub(super) ended: Counts,
-    /// `ended` has been added to the parent's: what comes later is for a node further up. Never at the top, where all of it ends up.
+    /// `ended` was added to the counts of the parent, so later counts go to an ancestor. Never set
+    /// at the root, where all counts end up.
     pub(super) reported: bool,
     pub(super) waiters: Wakers,
 }
 
-/// Why a parent took no child.
+/// Why a parent rejected a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum AdoptError {
     ShuttingDown,
     NameTaken,
 }
 
 impl ChildTable {
-    /// Whether the node was told to end in an orderly way.
+    /// Returns whether the node was stopped or closed.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop_mode.is_some()
     }
@@ -60,9 +63,10 @@ impl ChildTable {
         self.children.is_empty()
     }
 
-    /// The counts of all children that have ended, for the parent above. Whoever ends later reports there itself.
-    pub(super) fn report(&mut self, at_top: bool) -> Counts {
-        self.reported = !at_top;
+    /// Returns the counts of all ended children, to add them to the parent's. Children that end
+    /// later report to an ancestor.
+    pub(super) fn report_counts(&mut self, is_root: bool) -> Counts {
+        self.reported = !is_root;
         self.ended
     }
 
@@ -72,15 +76,15 @@ impl ChildTable {
 
     fn find(&self, name: &[u8]) -> Option<usize> {
         let hash = self.hasher.hash_one(name);
-        let is_it = |slot: &u32| self.children[*slot as usize].node().name.given_bytes() == Some(name);
-        self.names.find(hash, is_it).map(|slot| *slot as usize)
+        let has_name = |slot: &u32| self.children[*slot as usize].node().name.given_bytes() == Some(name);
+        self.names.find(hash, has_name).map(|slot| *slot as usize)
     }
 
-    fn claim_name(&mut self, name: &[u8], slot: usize) -> Result<(), Refused> {
+    fn claim_name(&mut self, name: &[u8], slot: usize) -> Result<(), AdoptError> {
         let Self { names, children, hasher, .. } = self;
         let given = |slot: &u32| children[*slot as usize].node().name.given_bytes().unwrap_or_default();
         match names.entry(hasher.hash_one(name), |slot| given(slot) == name, |slot| hasher.hash_one(given(slot))) {
-            Entry::Occupied(_) => Err(Refused::NameTaken),
+            Entry::Occupied(_) => Err(AdoptError::NameTaken),
             Entry::Vacant(free) => {
                 free.insert(slot as u32);
                 Ok(())
@@ -88,8 +92,8 @@ impl ChildTable {
         }
     }
 
-    /// Takes a child out of the table, for the caller to drop outside the lock.
-    pub(super) fn let_go(&mut self, node: &Node) -> Option<Arc<dyn Member>> {
+    /// Removes a child from the table and returns it, for the caller to drop outside of the lock.
+    pub(super) fn remove_child(&mut self, node: &Node) -> Option<Arc<dyn Member>> {
         let slot = node.slot.load(Ordering::Relaxed);
         if let Some(name) = node.name.given_bytes() {
             let hash = self.hasher.hash_one(name);
@@ -102,7 +106,8 @@ impl ChildTable {
         }
         let child = self.children.try_remove(slot as usize);
         if self.children.is_empty() && self.children.capacity() > 64 {
-            // A supervisor that once had a million children does not keep their table.
+            // A supervisor that once had a million children does not keep the memory of their
+            // table.
             self.children = Slab::new();
             self.names = HashTable::new();
         }
@@ -110,20 +115,20 @@ impl ChildTable {
     }
 }
 
-pub(super) fn is_there(children: &Slab<Arc<dyn Member>>, node: &Node) -> bool {
-    let there = children.get(node.slot.load(Ordering::Relaxed) as usize);
-    there.is_some_and(|there| there.node().number == node.number)
+pub(super) fn contains_child(children: &Slab<Arc<dyn Member>>, node: &Node) -> bool {
+    let found = children.get(node.slot.load(Ordering::Relaxed) as usize);
+    found.is_some_and(|found| found.node().number == node.number)
 }
 
 impl Node {
-    /// Takes a child in, unless this node is ending or the name is taken: then it comes back. True if there is a strategy that may
-    /// want to hear of it.
-    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, (Refused, Arc<dyn Member>)> {
-        self.life.with(|life| {
-            if life.state().phase != Phase::Open || life.cancel().is_some() {
-                return Err((Refused::ShuttingDown, child));
+    /// Adds a child, unless this node is ending or the name is taken. Returns true if a strategy
+    /// exists, whose `before_start` hook is due; returns the child in the error.
+    pub(crate) fn adopt(&self, child: Arc<dyn Member>) -> Result<bool, (AdoptError, Arc<dyn Member>)> {
+        self.state.with(|state| {
+            if state.status().phase != NodePhase::Open || state.cancel().is_some() {
+                return Err((AdoptError::ShuttingDown, child));
             }
-            let table = life.child_table();
+            let table = state.child_table();
             let slot = table.children.vacant_key();
             if let Some(name) = child.node().name.given_bytes()
                 && let Err(refused) = table.claim_name(name, slot)
@@ -132,14 +137,14 @@ impl Node {
             }
             child.node().slot.store(slot as u32, Ordering::Relaxed);
             table.children.insert(child);
-            Ok(table.guardian.strategy.is_some())
+            Ok(table.supervision.strategy.is_some())
         })
     }
 
-    /// A live child by name, or by the id in a made name.
+    /// Returns a live child by name, or by the id of a generated name.
     pub(crate) fn child(&self, name: &Name) -> Option<Arc<dyn Member>> {
-        self.life.with(|life| {
-            let table = life.known_children()?;
+        self.state.with(|state| {
+            let table = state.existing_children()?;
             match name.given_bytes() {
                 Some(name) => table.find(name).map(|slot| Arc::clone(&table.children[slot])),
                 None => table.members().find(|child| child.node().name == *name).cloned(),
@@ -147,107 +152,113 @@ impl Node {
         })
     }
 
-    /// The live children in start order.
+    /// Returns the live children in start order.
     pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
         let mut children = Vec::new();
-        self.life.with(|life| children.extend(life.known_children().into_iter().flat_map(ChildTable::members).cloned()));
+        self.state.with(|state| children.extend(state.existing_children().into_iter().flat_map(ChildTable::members).cloned()));
         visits::visit(children.len());
         children.sort_unstable_by_key(|child| child.node().number);
         children
     }
 
-    /// Has children restart together by the plan that `make` makes of the one there is, unless this node is ending. Whoever has left since
-    /// the caller looked is gone for the plan. Gives the plan that was replaced, or `make` back, for the caller to drop.
-    pub(crate) fn replan<F: FnOnce(Option<&Plan>) -> Plan>(&self, make: F) -> Result<Option<Box<Plan>>, F> {
-        self.life.with(|life| {
-            if life.state().phase != Phase::Open {
+    /// Replaces the restart plan by the one that `make` creates from the current one, unless this
+    /// node is ending. Children that have left meanwhile count as gone. Returns the replaced plan,
+    /// or `make` in the error, for the caller to drop.
+    pub(crate) fn set_restart_plan<F: FnOnce(Option<&ChildrenPlan>) -> ChildrenPlan>(
+        &self,
+        make: F,
+    ) -> Result<Option<Box<ChildrenPlan>>, F> {
+        self.state.with(|state| {
+            if state.status().phase != NodePhase::Open {
                 return Err(make);
             }
-            let ChildTable { guardian, children, .. } = life.child_table();
-            let plan = make(guardian.regroup.as_deref()).of_those(|child| is_there(children, child.node()));
-            Ok(guardian.regroup.replace(Box::new(plan)))
+            let ChildTable { supervision, children, .. } = state.child_table();
+            let plan = make(supervision.restart_plan.as_deref()).without_absent(|child| contains_child(children, child.node()));
+            Ok(supervision.restart_plan.replace(Box::new(plan)))
         })
     }
 
     pub(crate) fn takes_children(&self) -> bool {
-        self.life.with(|life| life.state().phase == Phase::Open)
+        self.state.with(|state| state.status().phase == NodePhase::Open)
     }
 
     pub(crate) fn has_children(&self) -> bool {
-        self.life.with(|life| life.known_children().is_some_and(|table| !table.is_empty()))
+        self.state.with(|state| state.existing_children().is_some_and(|table| !table.is_empty()))
     }
 
-    /// Notes that `child` is not restarted any more, until it has left. Gives how many others there are of which that cannot be said.
+    /// Marks `child` as not restarted any more, until it has left. Returns how many other children
+    /// are not marked.
     pub(crate) fn give_up_on(&self, child: ActorId) -> usize {
-        self.life.with(|life| {
-            let ChildTable { children, given_up, .. } = life.child_table();
+        self.state.with(|state| {
+            let ChildTable { children, given_up, .. } = state.child_table();
             given_up.insert(child);
             children.len().saturating_sub(given_up.len())
         })
     }
 
-    /// Of all children it can be said that they are restarted: their supervisor was restarted itself.
+    /// Unmarks all children, because their supervisor was restarted.
     pub(crate) fn forget_given_up(&self) {
-        self.life.with(|life| life.known_children_mut().into_iter().for_each(|table| table.given_up.clear()));
+        self.state.with(|state| state.existing_children_mut().into_iter().for_each(|table| table.given_up.clear()));
     }
 
     pub(crate) fn children_count(&self) -> usize {
-        self.life.with(|life| life.known_children().map_or(0, |table| table.children.len()))
+        self.state.with(|state| state.existing_children().map_or(0, |table| table.children.len()))
     }
 
-    /// Takes no more children from now on. True if there are some.
+    /// Rejects new children from now on. Returns true if the node has children.
     pub(crate) fn refuse_children(&self) -> bool {
-        let (some, plan) = self.life.with(|life| {
-            if life.state().phase == Phase::Open {
-                life.state_mut().phase = Phase::Closing;
+        let (some, plan) = self.state.with(|state| {
+            if state.status().phase == NodePhase::Open {
+                state.status_mut().phase = NodePhase::Closing;
             }
-            let Some(table) = life.known_children_mut() else { return (false, None) };
-            // Whoever ends starts none of its children again.
-            (!table.is_empty(), table.guardian.regroup.take())
+            let Some(table) = state.existing_children_mut() else { return (false, None) };
+            // A node that is ending restarts none of its children.
+            (!table.is_empty(), table.supervision.restart_plan.take())
         });
         drop(plan);
         some
     }
 
-    /// Takes children again, for the next incarnation. False if it was cancelled meanwhile.
+    /// Accepts children again, for the next incarnation. Returns false if the node was cancelled
+    /// meanwhile.
     pub(crate) fn reopen(&self) -> bool {
-        self.life.with(|life| {
-            if life.state().phase == Phase::Closing && life.cancel().is_none() {
-                life.state_mut().phase = Phase::Open;
+        self.state.with(|state| {
+            if state.status().phase == NodePhase::Closing && state.cancel().is_none() {
+                state.status_mut().phase = NodePhase::Open;
             }
-            life.state().phase == Phase::Open
+            state.status().phase == NodePhase::Open
         })
     }
 
     pub(crate) fn first_failure(&self) -> Option<FailureInfo> {
-        self.life.with(|life| life.known_children().and_then(|table| table.first_failure.clone()))
+        self.state.with(|state| state.existing_children().and_then(|table| table.first_failure.clone()))
     }
 
-    /// Keeps what was decided about this node until its task comes to it. The first verdict stands.
-    pub(crate) fn keep_verdict(&self, verdict: ChildAction, failure: FailureInfo) {
-        self.life.with(|life| {
-            life.child_table().verdict.get_or_insert((verdict, failure));
+    /// Stores the decision about this node until its task handles it. The first decision stays.
+    pub(crate) fn keep_action(&self, pending_action: ChildAction, failure: FailureInfo) {
+        self.state.with(|state| {
+            state.child_table().pending_action.get_or_insert((pending_action, failure));
         });
     }
 
-    pub(crate) fn awaits_verdict(&self) -> bool {
-        self.life.with(|life| life.known_children().is_some_and(|table| table.verdict.is_some()))
+    pub(crate) fn has_pending_action(&self) -> bool {
+        self.state.with(|state| state.existing_children().is_some_and(|table| table.pending_action.is_some()))
     }
 
-    pub(crate) fn take_verdict(&self) -> Option<(ChildAction, FailureInfo)> {
-        self.life.with(|life| life.known_children_mut().and_then(|table| table.verdict.take()))
+    pub(crate) fn take_action(&self) -> Option<(ChildAction, FailureInfo)> {
+        self.state.with(|state| state.existing_children_mut().and_then(|table| table.pending_action.take()))
     }
 
-    pub(crate) fn record_failure(&self, failure: &FailureInfo) {
-        self.life.with(|life| {
-            life.child_table().first_failure.get_or_insert_with(|| failure.clone());
+    pub(crate) fn keep_first_failure(&self, failure: &FailureInfo) {
+        self.state.with(|state| {
+            state.child_table().first_failure.get_or_insert_with(|| failure.clone());
         });
     }
 
-    /// Ready once there are no children.
-    pub(crate) fn poll_childless(&self, key: &mut Key, waker: &Waker) -> Poll<()> {
-        let mut waker = Spare::of(waker);
-        self.life.with(|life| match life.known_children_mut() {
+    /// Ready once the node has no children.
+    pub(crate) fn poll_childless(&self, key: &mut WakerKey, waker: &Waker) -> Poll<()> {
+        let mut waker = ClonedWaker::of(waker);
+        self.state.with(|state| match state.existing_children_mut() {
             Some(table) if !table.is_empty() => {
                 table.waiters.register(key, &mut waker);
                 Poll::Pending
@@ -256,12 +267,12 @@ impl Node {
         })
     }
 
-    pub(crate) fn forget_child_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.known_children_mut().and_then(|table| table.waiters.remove(key)));
+    pub(crate) fn forget_child_waiter(&self, key: &mut WakerKey) {
+        let waker = self.state.with(|state| state.existing_children_mut().and_then(|table| table.waiters.remove(key)));
         discard(waker);
     }
 
-    /// Everything below this node that has not ended, in start order.
+    /// Returns all members below this node that have not ended, in start order.
     pub(crate) fn running(&self) -> Vec<Running> {
         let now = self.runtime().now();
         let mut found = Vec::new();
@@ -278,7 +289,7 @@ impl Node {
         found
     }
 
-    /// What became of every message of everything below this node, ended or not.
+    /// Returns the message counts of everything below this node, ended or not.
     pub(crate) fn counts_below(&self) -> Counts {
         let mut members = vec![];
         let mut total = self.ended_and_children(&mut members);
@@ -289,13 +300,13 @@ impl Node {
         total
     }
 
-    /// Adds what became of messages below this node to the first node from here up that has not left the tree itself. Children
+    /// Adds message counts to the nearest node from here up that has not left the tree. Children
     /// outlive their parent only when a runtime drops its tasks.
     #[cold]
     pub(super) fn add_ended(&self, counts: Counts) {
         self.upwards().find(|node| {
-            node.life.with(|life| {
-                let table = life.child_table();
+            node.state.with(|state| {
+                let table = state.child_table();
                 if !table.reported {
                     table.ended += counts;
                 }
@@ -305,7 +316,7 @@ impl Node {
     }
 
     fn ended_and_children(&self, children: &mut Vec<Arc<dyn Member>>) -> Counts {
-        self.life.with(|life| match life.known_children() {
+        self.state.with(|state| match state.existing_children() {
             Some(table) => {
                 children.extend(table.members().cloned());
                 table.ended
@@ -315,15 +326,15 @@ impl Node {
     }
 }
 
-/// Ready once a node has no children.
+/// A future that completes once a node has no children.
 #[must_use = "futures do nothing unless awaited"]
 pub(crate) struct Childless<'a> {
     node: &'a Node,
-    key: Key,
+    key: WakerKey,
 }
 
 impl<'a> Childless<'a> {
-    pub(crate) fn of(node: &'a Node) -> Self {
+    pub(crate) fn new(node: &'a Node) -> Self {
         Self { node, key: None }
     }
 }

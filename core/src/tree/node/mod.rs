@@ -1,20 +1,38 @@
-//! `Node` and `Member`: a place in the tree, and whatever stands on it: a task, an actor, a scope, a supervisor.
+//! [`Node`]: one place in the tree. It owns the children, the exit and everyone who waits for
+//! either.
 //!
-//! Owned here, behind one lock a node: the children (`table`), the exit, and everybody who waits for either.
+//! The state of a node is behind one lock ([`NodeState`]):
 //!
 //! ```text
-//!          adopt                       leave: exit set, on_done run       leave: out of the parent, waiters woken
-//!  (none) ──────► Open ──► Closing ───────────────────────────► Exited ─────────────────────────────► Gone
-//!                  ▲ reopen  │ refuse_children: adopts nothing
-//!                  └─────────┘
+//!          adopt          refuse_children: adopts no child
+//! (none) ────────► Open ───────────────► Closing
+//!                   │ ▲     reopen          │
+//!                   │ └─────────────────────┤
+//!                   └───────────┬───────────┘
+//!                               ▼ leave: exit set, on_done callbacks run
+//!                            Exited
+//!                               ▼ leave: removed from the parent, waiters woken
+//!                             Gone
 //! ```
 //!
+//! | file | owns |
+//! |---|---|
+//! | `state` | the data behind the lock, kept small |
+//! | `children` | the child table: names, counts, restart plan |
+//! | `stop_children` | stopping the children one after the other |
+//! | `exit` | cancelling a member; leaving the tree |
+//! | `parent` | the link to the parent and to the tree |
+//! | `watchers` | who watches whom |
+//!
 //! Invariants:
-//! 1. A member is in its parent's table from `adopt` to `leave`, once; its slot there does not change.
-//! 2. The exit is set once. Every `on_done` runs once, outside the lock, before the parent lets go of the member.
+//! 1. A member is in its parent's child table from `adopt` to `leave`, once. Its slot does not
+//!    change.
+//! 2. The exit is set once. Every `on_done` runs once, outside of the lock, before the parent
+//!    releases the member.
 //! 3. The parent's waiters see "no children" only after every `on_done` of every child has run.
-//! 4. A child holds its parent, a parent holds a child only while it is in the table: no cycle survives an exit.
-//! 5. A node's lock is never held together with another, and no user code runs under it.
+//! 4. A child holds its parent; a parent holds a child only while it is in the table. No reference
+//!    cycle survives an exit.
+//! 5. A node's lock is never held together with another lock, and no user code runs under it.
 
 pub(crate) mod children;
 pub(crate) mod exit;
@@ -32,7 +50,7 @@ use crate::base::reason::Reason;
 use crate::base::runtime::Runtime;
 use crate::base::sync::AtomicU32;
 use crate::base::time::Instant;
-use crate::base::wakers::{Key, Spare, discard};
+use crate::base::wakers::{ClonedWaker, WakerKey, discard};
 use crate::base::{catch, visits};
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::{Event, EventKinds};
@@ -45,7 +63,7 @@ use crate::ids::path::{ActorId, ActorPath};
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::Tree;
 use crate::tree::node::parent::ParentLink;
-use crate::tree::node::state::{Cancel, NodeState, Phase, Rare};
+use crate::tree::node::state::{CancelRecord, NodePhase, NodeState, RareDetails};
 use crate::tree::supervision::Supervision;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
@@ -57,41 +75,46 @@ use core::fmt;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
-/// The path of a node with at most this many steps is put together with a single allocation.
-const NEAR_MAX: usize = 8;
+/// A path with at most this many segments is built with a single allocation.
+const SHORT_PATH_MAX: usize = 8;
 
+/// One place in the tree.
 pub(crate) struct Node {
-    /// Which member of its tree it is, in the order they were made; [`id`](Self::id) tells trees apart as well.
+    /// The number of this member in its tree, in creation order. [`id`](Self::id) also tells trees
+    /// apart.
     pub(super) number: u64,
     pub(crate) name: Name,
     link: ParentLink,
-    /// How many steps lie between this node and the nearest one that holds the tree.
-    climb: u8,
+    /// How many links lie between this node and the nearest one that holds the tree.
+    tree_distance: u8,
     policy: RestartPolicy,
+    /// The index in the parent's child table.
     slot: AtomicU32,
-    life: Lock<NodeState>,
+    state: Lock<NodeState>,
 }
 
-/// What a node is made below: nothing, as the root of a tree, or its parent.
+/// The parent of a new node, or the tree for a root.
 pub(crate) enum NodeParent {
     Root(Arc<Tree>),
     Member(Arc<dyn Member>),
 }
 
+/// A callback for the exit of a member.
 pub(crate) type OnDone = Box<dyn FnOnce(&Exit) + Send>;
 
-/// Something that had not ended when a bounded wait ran out.
+/// A member that was still running when a time limit passed; part of
+/// [`WaitError`](crate::WaitError) and [`ShutdownError`](crate::ShutdownError).
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// Where it stands in the tree.
+    /// The path of the member.
     pub path: ActorPath,
-    /// How long ago it was cancelled, `None` if it was not.
+    /// How long ago the member was cancelled, or `None` if it was not.
     pub cancelled_for: Option<Duration>,
-    /// Whether it is inside one poll at this moment: it computes or blocks and does not reach an await.
+    /// Whether the member is inside one poll: it computes or blocks and does not reach an await.
     pub in_poll: bool,
 }
 
-/// The path, and how long ago it was cancelled: `/user/late (cancelled 2s ago, inside one poll)`.
+/// The path and the time since the cancel: `/user/late (cancelled 2s ago, inside one poll)`.
 impl fmt::Display for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path)?;
@@ -103,15 +126,15 @@ impl fmt::Display for Running {
     }
 }
 
-/// A branch may be deep, and this may be the last owner of all of it: then its tree drops the members one after the other, from a
-/// list and not by recursion. That holds for members with weak references too, such as watchers.
+/// A branch may be deep, and this node may be the last owner of it. Then the tree drops the members
+/// from a list, not by recursion. This also covers members with weak references, such as watchers.
 impl Drop for Node {
     #[inline]
     fn drop(&mut self) {
         if self.link.parent().is_some_and(|parent| Arc::strong_count(parent) == 1) {
             let tree = Arc::clone(self.tree());
             if let Some(parent) = self.link.take_parent(&tree) {
-                tree.drop_in_turn(parent);
+                tree.drop_member(parent);
             }
         }
     }
@@ -119,20 +142,20 @@ impl Drop for Node {
 
 impl Node {
     #[inline]
-    pub(crate) fn new(above: NodeParent, id: ActorId, name: Name) -> Self {
-        let (number, (link, climb)) = (id.get(), ParentLink::new(above));
+    pub(crate) fn new(parent: NodeParent, id: ActorId, name: Name) -> Self {
+        let (number, (link, tree_distance)) = (id.get(), ParentLink::new(parent));
         Self {
             number,
             name,
             link,
-            climb,
+            tree_distance,
             policy: RestartPolicy::Transient,
             slot: AtomicU32::new(0),
-            life: Lock::new(NodeState::new()),
+            state: Lock::new(NodeState::new()),
         }
     }
 
-    /// Who it is. The tree's part of an id lies at the root, which spares each node a word.
+    /// Returns the id. The number of the tree is stored in the tree, which saves one word per node.
     pub(crate) fn id(&self) -> ActorId {
         self.tree().id(self.number)
     }
@@ -160,7 +183,7 @@ impl Node {
         &self.tree().events
     }
 
-    /// Tells of a start or an end, if somebody wants to hear of it.
+    /// Reports a start or an end, if any listener wants it.
     #[inline]
     pub(crate) fn report_lifecycle(&self, make: impl FnOnce() -> Event) {
         if hub::any_tree_wants_lifecycle() {
@@ -168,20 +191,20 @@ impl Node {
         }
     }
 
-    /// This node and all above it.
+    /// Returns this node and all its ancestors.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = &Node> {
         core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node())).inspect(|_| visits::visit(1))
     }
 
     pub(crate) fn path(&self) -> ActorPath {
-        // A root has an empty name and is no step of any path.
+        // A root has an empty name and is not a segment of any path.
         let names = || self.upwards().map(|node| &node.name).filter(|name| !name.is_root());
         let depth = names().count();
-        let mut near = [&self.name; NEAR_MAX];
-        match near.get_mut(..depth) {
-            Some(near) => {
-                near.iter_mut().zip(names()).for_each(|(place, name)| *place = name);
-                ActorPath::from_steps(near.iter().rev().copied().cloned().collect())
+        let mut names_up = [&self.name; SHORT_PATH_MAX];
+        match names_up.get_mut(..depth) {
+            Some(names_up) => {
+                names_up.iter_mut().zip(names()).for_each(|(slot, name)| *slot = name);
+                ActorPath::from_steps(names_up.iter().rev().copied().cloned().collect())
             }
             None => {
                 let mut steps: Vec<Name> = names().cloned().collect();
@@ -191,12 +214,12 @@ impl Node {
         }
     }
 
-    /// Whether this is a guardian at the top of a system: `/user`, `/system`.
+    /// Returns whether this is a guardian of a system: `/user` or `/system`.
     pub(crate) fn is_guardian(&self) -> bool {
         self.parent().is_some_and(|root| root.node().name.is_root())
     }
 
-    /// Whether `ancestor` is this node or lies above it.
+    /// Returns whether `ancestor` is this node or one of its ancestors.
     pub(crate) fn is_within(&self, ancestor: &Node) -> bool {
         self.upwards().any(|node| core::ptr::eq(node, ancestor))
     }
@@ -209,33 +232,34 @@ impl Node {
         }
     }
 
-    /// Adds metadata to every later failure of `incarnation`. False if it has [`METADATA_MAX`] pairs already.
+    /// Adds metadata to every later failure of `incarnation`. Returns false if it already has
+    /// [`METADATA_MAX`] pairs.
     pub(crate) fn annotate(&self, incarnation: u32, key: String, value: String) -> bool {
-        self.life.with(|life| {
-            let of_before = life.rare().annotations.take_if(|(of, _)| *of != incarnation);
-            let (_, annotations) = life.rare().annotations.get_or_insert_with(|| (incarnation, BTreeMap::new()));
+        self.state.with(|state| {
+            let earlier = state.rare_details().annotations.take_if(|(of, _)| *of != incarnation);
+            let (_, annotations) = state.rare_details().annotations.get_or_insert_with(|| (incarnation, BTreeMap::new()));
             let has_room = annotations.len() < METADATA_MAX || annotations.contains_key(&key);
             if has_room {
                 annotations.insert(key, value);
             }
-            drop(of_before);
+            drop(earlier);
             has_room
         })
     }
 
     fn annotations(&self, incarnation: u32) -> Option<BTreeMap<String, String>> {
-        self.life.with(|life| {
-            let (of, annotations) = life.known_rare()?.annotations.as_ref()?;
+        self.state.with(|state| {
+            let (of, annotations) = state.existing_rare()?.annotations.as_ref()?;
             (*of == incarnation).then(|| annotations.clone())
         })
     }
 
-    /// Puts a failure of something that belongs to this node on record, and changes nothing else.
-    pub(crate) fn record(&self, reason: Reason) {
-        self.events().failure(&self.failure(0, reason));
+    /// Reports a failure of user code that belongs to this node, without any further consequence.
+    pub(crate) fn report_failure(&self, reason: Reason) {
+        self.events().record_failure(&self.failure(0, reason));
     }
 
-    /// Transient where nothing else is said.
+    /// Sets the restart policy. Default: transient.
     #[inline]
     pub(crate) fn with_policy(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
@@ -247,57 +271,58 @@ impl Node {
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {
-        self.life.with(|life| life.cancel().map(|cancel| cancel.cause.clone()))
+        self.state.with(|state| state.cancel().map(|cancel| cancel.cause.clone()))
     }
 
-    /// How long ago it was cancelled.
+    /// Returns the time since the cancel.
     fn cancelled_for(&self, now: Instant) -> Option<Duration> {
-        self.life.with(|life| life.cancel().map(|cancel| now.since(cancel.at)))
+        self.state.with(|state| state.cancel().map(|cancel| now.since(cancel.at)))
     }
 
-    /// The deadline of the token that the whole tree hangs below.
+    /// Returns the deadline of the token above the root of this tree.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let top = self.upwards().last()?;
-        top.life.with(|life| life.known_rare()?.above.as_ref()?.0.deadline())
+        top.state.with(|state| state.existing_rare()?.token_above.as_ref()?.0.deadline())
     }
 
-    /// Remembers the token this node hangs below, to leave it on exit.
-    pub(crate) fn hang_below(&self, token: CancelToken, place: usize) {
-        self.life.with(|life| life.rare().above = Some((token, place)));
+    /// Stores the token above this node, to unregister from it on exit.
+    pub(crate) fn attach_below(&self, token: CancelToken, key: usize) {
+        self.state.with(|state| state.rare_details().token_above = Some((token, key)));
     }
 
     pub(crate) fn exit(&self) -> Option<Exit> {
-        self.life.with(|life| life.exit())
+        self.state.with(|state| state.exit())
     }
 
-    /// Runs `f` on the supervision state of this node, under the lock: `f` is ours and short.
+    /// Runs `f` on the supervision state of this node, under the lock. `f` must be short and call
+    /// no user code.
     pub(crate) fn with_supervision<R>(&self, f: impl FnOnce(&mut Supervision) -> R) -> R {
-        self.life.with(|life| f(&mut life.child_table().guardian))
+        self.state.with(|state| f(&mut state.child_table().supervision))
     }
 
-    /// As [`with_supervision`](Self::with_supervision), if there is one.
-    pub(crate) fn known_supervision<R>(&self, f: impl FnOnce(&mut Supervision) -> R) -> Option<R> {
-        self.life.with(|life| life.known_children_mut().map(|table| f(&mut table.guardian)))
+    /// Like [`with_supervision`](Self::with_supervision), but does not create the state.
+    pub(crate) fn existing_supervision<R>(&self, f: impl FnOnce(&mut Supervision) -> R) -> Option<R> {
+        self.state.with(|state| state.existing_children_mut().map(|table| f(&mut table.supervision)))
     }
 
-    /// Runs `f` with the exit, once: when it comes, or here and now if it came.
+    /// Calls `f` with the exit, exactly once: when the member ends, or immediately if it has ended.
     pub(crate) fn on_done(&self, f: OnDone) {
-        let late = self.life.with(|life| match life.exit() {
+        let already_ended = self.state.with(|state| match state.exit() {
             Some(exit) => Some((exit, f)),
             None => {
-                life.rare().on_done.push(f);
+                state.rare_details().on_done.push(f);
                 None
             }
         });
-        if let Some((exit, f)) = late {
+        if let Some((exit, f)) = already_ended {
             self.run_on_done(f, &exit);
         }
     }
 
-    /// A panic in it is a failure on record, and does not stop the rest.
+    /// Calls `f`. A panic is reported as a failure and does not affect other callbacks.
     fn run_on_done(&self, f: OnDone, exit: &Exit) {
         if let Err(reason) = catch::catch(|| f(exit)) {
-            self.record(reason);
+            self.report_failure(reason);
         }
     }
 
@@ -305,29 +330,29 @@ impl Node {
         Terminated { id: self.id(), path: self.path(), exit }
     }
 
-    /// Ready with the exit once every `on_done` has run and the parent has let go.
+    /// Ready with the exit once every `on_done` has run and the parent has released the member.
     #[inline]
-    pub(crate) fn poll_exit(&self, key: &mut Key, waker: &Waker) -> Poll<Exit> {
-        let gone = |life: &NodeState| if life.state().phase == Phase::Gone { Some(life.exit()) } else { None };
-        // Most look when the exit is there, and need no waker for that.
-        let found = self.life.with(|life| gone(life)).or_else(|| {
-            let mut waker = Spare::of(waker);
-            self.life.with(|life| {
-                let found = gone(life);
+    pub(crate) fn poll_exit(&self, key: &mut WakerKey, waker: &Waker) -> Poll<Exit> {
+        let gone = |state: &NodeState| if state.status().phase == NodePhase::Gone { Some(state.exit()) } else { None };
+        // Most callers poll when the exit is already set, and need no waker.
+        let found = self.state.with(|state| gone(state)).or_else(|| {
+            let mut waker = ClonedWaker::of(waker);
+            self.state.with(|state| {
+                let found = gone(state);
                 if found.is_none() {
-                    life.around().exit_waiters.register(key, &mut waker);
+                    state.details().exit_waiters.register(key, &mut waker);
                 }
                 found
             })
         });
         let Some(exit) = found else { return Poll::Pending };
-        // Whoever waited was taken out before it was woken.
+        // The waiter was removed before it was woken.
         *key = None;
-        Poll::Ready(exit.expect("whoever is gone has its exit"))
+        Poll::Ready(exit.expect("a node in phase Gone has an exit"))
     }
 
-    pub(crate) fn forget_exit_waiter(&self, key: &mut Key) {
-        let waker = self.life.with(|life| life.known_extras_mut().and_then(|around| around.exit_waiters.remove(key)));
+    pub(crate) fn forget_exit_waiter(&self, key: &mut WakerKey) {
+        let waker = self.state.with(|state| state.existing_details_mut().and_then(|details| details.exit_waiters.remove(key)));
         discard(waker);
     }
 }

@@ -1,8 +1,9 @@
-//! `ParentLink`: how a node holds its parent and finds its tree.
+//! [`ParentLink`]: how a node holds its parent and finds its tree.
 //!
-//! Only some nodes hold the tree themselves; the others climb to the nearest one that does. A root always holds it, and below a root
-//! every node that would have to climb more than [`CLIMB_MAX`] steps. So finding the tree takes a bounded number of steps at any
-//! depth, and a node near its root costs no second counted reference.
+//! Only some nodes hold the tree: each root, and each node that is otherwise more than
+//! [`TREE_DISTANCE_MAX`] links away from one. All other nodes walk up to the nearest one that holds
+//! it. So finding the tree takes a bounded number of steps at any depth, and most nodes save a
+//! second counted reference.
 
 use crate::tree::Tree;
 use crate::tree::member::Member;
@@ -10,64 +11,64 @@ use crate::tree::node::NodeParent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// The most steps from a node to one that holds the tree.
-const CLIMB_MAX: u8 = 16;
+/// The maximum number of links from a node to one that holds the tree.
+const TREE_DISTANCE_MAX: u8 = 16;
 
-/// Two words: the anchor is boxed because few nodes have one.
+/// The link to the parent. Two words: the tree is boxed, because few nodes hold it.
 pub(super) enum ParentLink {
     Parent(Arc<dyn Member>),
-    Anchor(Box<Anchor>),
+    WithTree(Box<TreeAndParent>),
 }
 
 /// The tree, and the parent unless this is a root.
-pub(super) struct Anchor {
+pub(super) struct TreeAndParent {
     tree: Arc<Tree>,
     parent: Option<Arc<dyn Member>>,
 }
 
 impl ParentLink {
-    /// The link, and how many steps lie between its node and the nearest one that holds the tree.
+    /// Creates the link, and returns it with its distance to the nearest node that holds the tree.
     #[inline]
-    pub(super) fn new(above: NodeParent) -> (Self, u8) {
-        match above {
-            NodeParent::Root(tree) => (Self::Anchor(Box::new(Anchor { tree, parent: None })), 0),
-            NodeParent::Member(parent) => match parent.node().climb {
-                climb @ 0..CLIMB_MAX => (Self::Parent(parent), climb + 1),
-                _ => (Self::anchored(parent), 0),
+    pub(super) fn new(parent: NodeParent) -> (Self, u8) {
+        match parent {
+            NodeParent::Root(tree) => (Self::WithTree(Box::new(TreeAndParent { tree, parent: None })), 0),
+            NodeParent::Member(parent) => match parent.node().tree_distance {
+                tree_distance @ 0..TREE_DISTANCE_MAX => (Self::Parent(parent), tree_distance + 1),
+                _ => (Self::with_tree(parent), 0),
             },
         }
     }
 
     #[cold]
-    fn anchored(parent: Arc<dyn Member>) -> Self {
+    fn with_tree(parent: Arc<dyn Member>) -> Self {
         let tree = Arc::clone(parent.node().tree());
-        Self::Anchor(Box::new(Anchor { tree, parent: Some(parent) }))
+        Self::WithTree(Box::new(TreeAndParent { tree, parent: Some(parent) }))
     }
 
     #[inline]
     pub(super) fn parent(&self) -> Option<&Arc<dyn Member>> {
         match self {
             Self::Parent(parent) => Some(parent),
-            Self::Anchor(anchor) => anchor.parent.as_ref(),
+            Self::WithTree(link) => link.parent.as_ref(),
         }
     }
 
-    /// The tree, or the parent that is nearer to it.
+    /// Returns the tree, or the parent to continue the search with.
     #[inline]
     pub(super) fn tree(&self) -> Result<&Arc<Tree>, &Arc<dyn Member>> {
         match self {
             Self::Parent(parent) => Err(parent),
-            Self::Anchor(anchor) => Ok(&anchor.tree),
+            Self::WithTree(link) => Ok(&link.tree),
         }
     }
 
-    /// Takes the parent out and leaves a root's link to `tree`.
+    /// Takes the parent and leaves the link of a root of `tree`.
     #[cold]
     pub(super) fn take_parent(&mut self, tree: &Arc<Tree>) -> Option<Arc<dyn Member>> {
-        let root = Self::Anchor(Box::new(Anchor { tree: Arc::clone(tree), parent: None }));
+        let root = Self::WithTree(Box::new(TreeAndParent { tree: Arc::clone(tree), parent: None }));
         match core::mem::replace(self, root) {
             Self::Parent(parent) => Some(parent),
-            Self::Anchor(anchor) => anchor.parent,
+            Self::WithTree(link) => link.parent,
         }
     }
 }
@@ -81,8 +82,8 @@ mod tests {
     use crate::tree::token::CancelToken;
     use alloc::vec::Vec;
 
-    /// How many links lie between `node` and the nearest one that holds the tree.
-    fn steps_to_world(mut node: &Node) -> u8 {
+    /// Returns the number of links between `node` and the nearest one that holds the tree.
+    fn steps_to_tree(mut node: &Node) -> u8 {
         let mut steps = 0;
         while let Err(parent) = node.link.tree() {
             node = parent.node();
@@ -92,20 +93,20 @@ mod tests {
     }
 
     #[test]
-    fn h3_any_depth_finds_the_world_in_a_bounded_number_of_steps() {
+    fn h3_tree_is_found_in_bounded_steps_at_any_depth() {
         let sim = Dispatcher::seeded(1);
         let mut scopes = Vec::from([Scope::under(&CancelToken::root(sim.runtime()))]);
         for _ in 0..1_000 {
             scopes.push(scopes[scopes.len() - 1].scope("inner").unwrap());
         }
-        let steps = scopes.iter().map(|scope| steps_to_world(scope.any().member.node()));
-        assert_eq!(steps.max(), Some(CLIMB_MAX));
-        let anchors = scopes.iter().filter(|scope| scope.any().member.node().link.tree().is_ok()).count();
-        assert!(anchors <= 2 + scopes.len() / usize::from(CLIMB_MAX), "{anchors} of {}", scopes.len());
+        let steps = scopes.iter().map(|scope| steps_to_tree(scope.any().member.node()));
+        assert_eq!(steps.max(), Some(TREE_DISTANCE_MAX));
+        let with_tree = scopes.iter().filter(|scope| scope.any().member.node().link.tree().is_ok()).count();
+        assert!(with_tree <= 2 + scopes.len() / usize::from(TREE_DISTANCE_MAX), "{with_tree} of {}", scopes.len());
     }
 
     #[test]
-    fn h3_a_link_takes_two_words() {
+    fn h3_parent_link_takes_two_words() {
         assert_eq!(size_of::<ParentLink>(), 2 * size_of::<usize>());
     }
 }

@@ -1,4 +1,20 @@
-//! `NodeState`: what lies behind the lock of a node. Small, since one is kept for every idle actor: what few nodes have lies in boxes.
+//! [`NodeState`]: the data behind the lock of a node.
+//!
+//! It is small, because every idle actor has one. Data that few nodes need is boxed:
+//!
+//! ```text
+//! Plain ──cancel──► Cancelled ──details──► Detailed
+//!   └────────────────details────────────────▲
+//! ```
+//!
+//! | level | holds | created by |
+//! |---|---|---|
+//! | [`NodeStatus`] | phase and kind of exit | always |
+//! | [`CancelRecord`] | cause and time of a cancel, shared by all members it reached | `set_cancel` |
+//! | [`NodeDetails`] | exit waiters, child table | `details` |
+//! | [`RareDetails`] | failure, callbacks, watchers, tokens, annotations | `rare_details` |
+//!
+//! The methods `existing_…` return a level only if it exists; the others create it.
 
 use crate::base::time::Instant;
 use crate::base::wakers::Wakers;
@@ -14,31 +30,35 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// One of these is kept for every idle actor: two words. An exit takes a byte here, and its details lie where they were recorded.
+/// The state of a node: two words. An exit takes one byte; its cause or failure is stored where it
+/// was recorded.
 pub(super) enum NodeState {
-    /// As most are, from their start to their end.
-    Plain(State),
-    /// A cancel reached it, and that is all there is to know. What is known of the cancel is shared by all members that it reached, so a cancel
-    /// of many allocates nothing for each of them.
-    Cancelled(State, Arc<Cancel>),
-    With(State, Box<NodeExtras>),
+    /// No further data, as most nodes for their whole life.
+    Plain(NodeStatus),
+    /// Cancelled, with no further data. The record is shared by all members that the cancel
+    /// reached, so cancelling many members allocates only once.
+    Cancelled(NodeStatus, Arc<CancelRecord>),
+    /// With boxed data.
+    Detailed(NodeStatus, Box<NodeDetails>),
 }
 
-/// Where a node is in its life.
+/// The phase of a node, and the kind of its exit.
 #[derive(Clone, Copy)]
-pub(super) struct State {
-    pub(super) phase: Phase,
+pub(super) struct NodeStatus {
+    pub(super) phase: NodePhase,
     pub(super) exit: Option<ExitKind>,
 }
 
+/// The phase of a node; see the drawing in the module `node`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum NodePhase {
     Open,
     Closing,
     Exited,
     Gone,
 }
 
+/// An [`Exit`] without its cause or failure.
 #[derive(Clone, Copy)]
 pub(super) enum ExitKind {
     Stopped,
@@ -48,141 +68,143 @@ pub(super) enum ExitKind {
     Failed,
 }
 
-/// What a node has that somebody waits for, or that has children. Small, since awaiting an exit is common.
+/// The data of a node with children or waiters. Small, because awaiting an exit is common.
 #[derive(Default)]
-pub(super) struct NodeExtras {
+pub(super) struct NodeDetails {
     pub(super) exit_waiters: Wakers,
     pub(super) table: Option<Box<ChildTable>>,
-    pub(super) rare: Option<Box<Rare>>,
-    pub(super) cancel: Option<Arc<Cancel>>,
+    pub(super) rare: Option<Box<RareDetails>>,
+    pub(super) cancel: Option<Arc<CancelRecord>>,
 }
 
-/// What only nodes need that failed, or that have others around them.
+/// The data of a node that failed or has callbacks, watchers, tokens or annotations.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct RareDetails {
     pub(super) failure: Option<FailureInfo>,
     pub(super) on_done: Vec<OnDone>,
     pub(super) watchers: Option<Box<WatchRegistry>>,
     pub(super) watching: Option<Box<WatchRegistry>>,
     pub(super) token: Option<CancelToken>,
-    /// The token of the last hook, and of which incarnation.
+    /// The token of the last hook, and its incarnation.
     pub(super) last_token: Option<(u32, CancelToken)>,
-    /// Cancelled when the node begins to end, in whatever way.
+    /// Cancelled when the node starts to end, in any way.
     pub(super) closing: Option<CancelToken>,
-    pub(super) above: Option<(CancelToken, usize)>,
-    /// Metadata for every failure of this incarnation, and which incarnation that is.
+    /// The token above this node, and the key of its registration there.
+    pub(super) token_above: Option<(CancelToken, usize)>,
+    /// Metadata for every failure of one incarnation, and that incarnation.
     pub(super) annotations: Option<(u32, BTreeMap<String, String>)>,
 }
 
-pub(super) struct Cancel {
+/// The cause and the time of a cancel.
+pub(super) struct CancelRecord {
     pub(super) cause: Cause,
     pub(super) at: Instant,
 }
 
-/// Once in the life of a node at most, so it is kept out of the way.
+/// At most once per node, so it is kept out of the hot path.
 #[cold]
 #[inline(never)]
-fn boxed<T: Default>() -> Box<T> {
+fn boxed_default<T: Default>() -> Box<T> {
     Box::default()
 }
 
 impl NodeState {
     pub(super) fn new() -> Self {
-        Self::Plain(State { phase: Phase::Open, exit: None })
+        Self::Plain(NodeStatus { phase: NodePhase::Open, exit: None })
     }
 
     #[inline]
-    pub(super) fn state(&self) -> &State {
-        let (Self::Plain(state) | Self::Cancelled(state, _) | Self::With(state, _)) = self;
-        state
+    pub(super) fn status(&self) -> &NodeStatus {
+        let (Self::Plain(status) | Self::Cancelled(status, _) | Self::Detailed(status, _)) = self;
+        status
     }
 
     #[inline]
-    pub(super) fn state_mut(&mut self) -> &mut State {
-        let (Self::Plain(state) | Self::Cancelled(state, _) | Self::With(state, _)) = self;
-        state
+    pub(super) fn status_mut(&mut self) -> &mut NodeStatus {
+        let (Self::Plain(status) | Self::Cancelled(status, _) | Self::Detailed(status, _)) = self;
+        status
     }
 
     #[inline]
-    pub(super) fn around(&mut self) -> &mut NodeExtras {
-        if !matches!(self, Self::With(..)) {
-            self.make_extras();
+    pub(super) fn details(&mut self) -> &mut NodeDetails {
+        if !matches!(self, Self::Detailed(..)) {
+            self.make_details();
         }
         match self {
-            Self::With(_, around) => around,
-            Self::Plain(_) | Self::Cancelled(..) => unreachable!("it was made just now"),
+            Self::Detailed(_, details) => details,
+            Self::Plain(_) | Self::Cancelled(..) => unreachable!("make_details has created the details"),
         }
     }
 
-    /// Once in the life of a node at most, so it is kept out of the way.
+    /// At most once per node, so it is kept out of the hot path.
     #[cold]
     #[inline(never)]
-    fn make_extras(&mut self) {
-        let state = *self.state();
-        let cancel = match core::mem::replace(self, Self::Plain(state)) {
+    fn make_details(&mut self) {
+        let status = *self.status();
+        let cancel = match core::mem::replace(self, Self::Plain(status)) {
             Self::Cancelled(_, cancel) => Some(cancel),
-            Self::Plain(_) | Self::With(..) => None,
+            Self::Plain(_) | Self::Detailed(..) => None,
         };
-        *self = Self::With(state, Box::new(NodeExtras { cancel, ..NodeExtras::default() }));
+        *self = Self::Detailed(status, Box::new(NodeDetails { cancel, ..NodeDetails::default() }));
     }
 
     #[inline]
-    pub(super) fn known_extras(&self) -> Option<&NodeExtras> {
+    pub(super) fn existing_details(&self) -> Option<&NodeDetails> {
         match self {
-            Self::With(_, around) => Some(around),
+            Self::Detailed(_, details) => Some(details),
             Self::Plain(_) | Self::Cancelled(..) => None,
         }
     }
 
     #[inline]
-    pub(super) fn known_extras_mut(&mut self) -> Option<&mut NodeExtras> {
+    pub(super) fn existing_details_mut(&mut self) -> Option<&mut NodeDetails> {
         match self {
-            Self::With(_, around) => Some(around),
+            Self::Detailed(_, details) => Some(details),
             Self::Plain(_) | Self::Cancelled(..) => None,
         }
     }
 
     #[inline]
-    pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
+    pub(super) fn cancel(&self) -> Option<&Arc<CancelRecord>> {
         match self {
             Self::Plain(_) => None,
             Self::Cancelled(_, cancel) => Some(cancel),
-            Self::With(_, around) => around.cancel.as_ref(),
+            Self::Detailed(_, details) => details.cancel.as_ref(),
         }
     }
 
-    /// Notes that a cancel has reached it. The first one stays.
-    pub(super) fn set_cancel(&mut self, cancel: &Arc<Cancel>) {
+    /// Records that a cancel reached this node. The first one stays.
+    pub(super) fn set_cancel(&mut self, cancel: &Arc<CancelRecord>) {
         match self {
-            Self::Plain(state) => *self = Self::Cancelled(*state, Arc::clone(cancel)),
+            Self::Plain(status) => *self = Self::Cancelled(*status, Arc::clone(cancel)),
             Self::Cancelled(..) => {}
-            Self::With(_, around) => drop(around.cancel.get_or_insert_with(|| Arc::clone(cancel))),
+            Self::Detailed(_, details) => drop(details.cancel.get_or_insert_with(|| Arc::clone(cancel))),
         }
     }
 
     #[inline]
     pub(super) fn child_table(&mut self) -> &mut ChildTable {
-        self.around().table.get_or_insert_with(boxed)
+        self.details().table.get_or_insert_with(boxed_default)
     }
 
-    pub(super) fn rare(&mut self) -> &mut Rare {
-        self.around().rare.get_or_insert_with(boxed)
+    pub(super) fn rare_details(&mut self) -> &mut RareDetails {
+        self.details().rare.get_or_insert_with(boxed_default)
     }
 
-    pub(super) fn known_rare(&self) -> Option<&Rare> {
-        self.known_extras()?.rare.as_deref()
+    pub(super) fn existing_rare(&self) -> Option<&RareDetails> {
+        self.existing_details()?.rare.as_deref()
     }
 
-    pub(super) fn known_rare_mut(&mut self) -> Option<&mut Rare> {
-        self.known_extras_mut()?.rare.as_deref_mut()
+    pub(super) fn existing_rare_mut(&mut self) -> Option<&mut RareDetails> {
+        self.existing_details_mut()?.rare.as_deref_mut()
     }
 
-    pub(super) fn known_children(&self) -> Option<&ChildTable> {
-        self.known_extras()?.table.as_deref()
+    pub(super) fn existing_children(&self) -> Option<&ChildTable> {
+        self.existing_details()?.table.as_deref()
     }
 
-    pub(super) fn known_children_mut(&mut self) -> Option<&mut ChildTable> {
-        self.known_extras_mut()?.table.as_deref_mut()
+    pub(super) fn existing_children_mut(&mut self) -> Option<&mut ChildTable> {
+        self.existing_details_mut()?.table.as_deref_mut()
     }
 
     #[inline]
@@ -190,34 +212,34 @@ impl NodeState {
         let kind = match exit {
             Exit::Stopped => ExitKind::Stopped,
             Exit::Closed => ExitKind::Closed,
-            Exit::Cancelled(cause) => self.keep_cause(cause, now, ExitKind::Cancelled),
-            Exit::TidiedUp(cause) => self.keep_cause(cause, now, ExitKind::TidiedUp),
-            Exit::Failed(failure) => self.keep_failure(failure),
+            Exit::Cancelled(cause) => self.store_cause(cause, now, ExitKind::Cancelled),
+            Exit::TidiedUp(cause) => self.store_cause(cause, now, ExitKind::TidiedUp),
+            Exit::Failed(failure) => self.store_failure(failure),
         };
-        self.state_mut().exit = Some(kind);
+        self.status_mut().exit = Some(kind);
     }
 
     #[cold]
-    pub(super) fn keep_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant, kind: ExitKind) -> ExitKind {
+    pub(super) fn store_cause(&mut self, cause: &Cause, now: impl FnOnce() -> Instant, kind: ExitKind) -> ExitKind {
         if self.cancel().is_none() {
-            self.set_cancel(&Arc::new(Cancel { cause: cause.clone(), at: now() }));
+            self.set_cancel(&Arc::new(CancelRecord { cause: cause.clone(), at: now() }));
         }
         kind
     }
 
     #[cold]
-    pub(super) fn keep_failure(&mut self, failure: &FailureInfo) -> ExitKind {
-        self.rare().failure = Some(failure.clone());
+    pub(super) fn store_failure(&mut self, failure: &FailureInfo) -> ExitKind {
+        self.rare_details().failure = Some(failure.clone());
         ExitKind::Failed
     }
 
     pub(super) fn exit(&self) -> Option<Exit> {
-        Some(match self.state().exit? {
+        Some(match self.status().exit? {
             ExitKind::Stopped => Exit::Stopped,
             ExitKind::Closed => Exit::Closed,
             ExitKind::Cancelled => Exit::Cancelled(self.cancel()?.cause.clone()),
             ExitKind::TidiedUp => Exit::TidiedUp(self.cancel()?.cause.clone()),
-            ExitKind::Failed => Exit::Failed(self.known_rare()?.failure.clone()?),
+            ExitKind::Failed => Exit::Failed(self.existing_rare()?.failure.clone()?),
         })
     }
 }
@@ -227,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a14_life_of_an_idle_actor_takes_two_words() {
+    fn a14_node_state_takes_two_words() {
         assert_eq!(size_of::<NodeState>(), 2 * size_of::<usize>());
     }
 }

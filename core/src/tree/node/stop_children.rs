@@ -1,46 +1,56 @@
-//! How a node ends its children: one after the other, the youngest first, and all at once after a hook of one was cut off.
+//! Stops the children of a node one after the other, the youngest first. After the hook of one
+//! child timed out, all remaining ones stop at once.
 //!
-//! Nobody owns a task for this. Whoever begins, and whichever child ends while the others wait for it, goes on with the next
-//! (`stop_next_child`); `driven` keeps two from doing so at once for the same child.
+//! No task drives this. The caller that begins, and each child that ends while others wait for it,
+//! stops the next child (`stop_next_child`).
+//!
+//! | flag of `StopPlan` | set by | cleared by |
+//! |---|---|---|
+//! | `current` | `next_to_stop` | `finish_current`, when that child has ended |
+//! | `is_advancing` | `next_to_stop` | `child_ended_at_once` |
+//! | `stops_all` | `stop_remaining_at_once` | never |
+//!
+//! `is_advancing` keeps two callers from stopping the next child for the same ended one.
 
 use crate::base::sync::Ordering;
 use crate::tree::member::{Member, StopMode};
-use crate::tree::node::children::{ChildTable, is_there};
-use crate::tree::node::{Node, Phase};
+use crate::tree::node::children::{ChildTable, contains_child};
+use crate::tree::node::{Node, NodePhase};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Children ending one after the other, the youngest first.
+/// The order in which the children of a node stop.
 pub(super) struct StopPlan {
-    how: StopMode,
-    /// The child whose turn it is.
-    waiting_for: Option<Turn>,
-    /// Somebody is in `stop_next_child` and goes on by itself when a child ends at once.
-    driven: bool,
-    /// A hook was cut off: the rest end at the same time.
-    hurried: bool,
+    mode: StopMode,
+    /// The child that the others wait for.
+    current: Option<StoppingChild>,
+    /// A caller is in `stop_next_child` and continues if the child ends at once.
+    is_advancing: bool,
+    /// A hook timed out: the remaining children stop at once.
+    stops_all: bool,
     oldest_first: Vec<Arc<dyn Member>>,
 }
 
-/// A child by its number, and its slot in the table.
+/// A child: its number and its slot in the table.
 #[derive(Clone, Copy)]
-struct Turn {
+struct StoppingChild {
     number: u64,
     slot: usize,
 }
 
 impl ChildTable {
-    /// Notes that `gone` has ended. True if the others waited for it and it is for the caller to go on with the next.
-    pub(super) fn was_awaited(&mut self, gone: u64) -> bool {
-        let Some(plan) = self.stop_plan.as_mut().filter(|plan| plan.waiting_for.is_some_and(|turn| turn.number == gone)) else {
+    /// Records that the child `ended` has ended. Returns true if the others waited for it and the
+    /// caller must stop the next one.
+    pub(super) fn finish_current(&mut self, ended: u64) -> bool {
+        let Some(plan) = self.stop_plan.as_mut().filter(|plan| plan.current.is_some_and(|child| child.number == ended)) else {
             return false;
         };
-        plan.waiting_for = None;
-        !plan.driven
+        plan.current = None;
+        !plan.is_advancing
     }
 
-    /// The next child in the plan, and how it is to end; `None` in place of that if it has ended by itself. Either way it is for the
-    /// caller to drop, outside the lock.
+    /// Takes the next child of the plan and how to stop it, or `None` as the mode if it has ended
+    /// already. The caller drops the child outside of the lock.
     fn next_to_stop(&mut self) -> Option<(Arc<dyn Member>, Option<StopMode>)> {
         let Self { children, stop_plan, .. } = self;
         let plan = stop_plan.as_mut()?;
@@ -49,116 +59,120 @@ impl ChildTable {
             return None;
         };
         let node = child.node();
-        if !is_there(children, node) {
+        if !contains_child(children, node) {
             return Some((child, None));
         }
-        plan.waiting_for = Some(Turn { number: node.number, slot: node.slot.load(Ordering::Relaxed) as usize });
-        plan.driven = true;
-        let how = plan.how;
-        Some((child, Some(how)))
+        plan.current = Some(StoppingChild { number: node.number, slot: node.slot.load(Ordering::Relaxed) as usize });
+        plan.is_advancing = true;
+        let mode = plan.mode;
+        Some((child, Some(mode)))
     }
 }
 
 impl Node {
-    /// Takes no more children, because it ends this way. True if there are some.
-    pub(crate) fn note_stop(&self, how: StopMode) -> bool {
-        self.life.with(|life| life.child_table().stop_mode = Some(how));
+    /// Records how the node ends and rejects new children. Returns true if it has children.
+    pub(crate) fn set_stop_mode(&self, mode: StopMode) -> bool {
+        self.state.with(|state| state.child_table().stop_mode = Some(mode));
         self.refuse_children()
     }
 
-    /// Whether its children are ending this way already.
-    pub(crate) fn is_stopping_by(&self, how: StopMode) -> bool {
-        let planned =
-            |table: &ChildTable| table.stop_mode == Some(how) && table.stop_plan.as_ref().is_some_and(|plan| plan.how == how);
-        self.life.with(|life| life.state().phase == Phase::Closing && life.known_children().is_some_and(planned))
+    /// Returns whether its children are already ending with this mode.
+    pub(crate) fn is_stopping_with(&self, mode: StopMode) -> bool {
+        let is_planned = |table: &ChildTable| {
+            table.stop_mode == Some(mode) && table.stop_plan.as_ref().is_some_and(|plan| plan.mode == mode)
+        };
+        self.state.with(|state| state.status().phase == NodePhase::Closing && state.existing_children().is_some_and(is_planned))
     }
 
-    /// Whether it is stopping because of a failure.
+    /// Returns whether it is stopping because of a failure.
     pub(crate) fn is_failing(&self) -> bool {
-        let failed = |table: &ChildTable| table.stop_mode == Some(StopMode::Stop) && table.first_failure.is_some();
-        self.life.with(|life| life.known_children().is_some_and(failed))
+        let is_failed = |table: &ChildTable| table.stop_mode == Some(StopMode::Stop) && table.first_failure.is_some();
+        self.state.with(|state| state.existing_children().is_some_and(is_failed))
     }
 
-    pub(crate) fn noted_stop(&self) -> Option<StopMode> {
-        self.life.with(|life| life.known_children().and_then(|table| table.stop_mode))
+    pub(crate) fn stop_mode(&self) -> Option<StopMode> {
+        self.state.with(|state| state.existing_children().and_then(|table| table.stop_mode))
     }
 
-    /// Ends the children one after the other, the youngest first. The node must refuse new ones by now.
-    pub(crate) fn wind_down_children(&self, how: StopMode) {
-        self.plan_stop(how);
+    /// Ends the children one after the other, the youngest first. The node must already reject new
+    /// ones.
+    pub(crate) fn stop_children(&self, mode: StopMode) {
+        self.plan_stop(mode);
         self.stop_next_child();
     }
 
-    /// Notes in which order the children are to end; `stop_next_child` begins with it.
-    pub(crate) fn plan_stop(&self, how: StopMode) {
+    /// Records the order in which the children end; `stop_next_child` starts with it.
+    pub(crate) fn plan_stop(&self, mode: StopMode) {
         let children = self.children();
-        let plan = StopPlan { how, waiting_for: None, driven: false, hurried: false, oldest_first: children };
-        let replaced = self.life.with(|life| life.child_table().stop_plan.replace(plan));
+        let plan = StopPlan { mode, current: None, is_advancing: false, stops_all: false, oldest_first: children };
+        let replaced = self.state.with(|state| state.child_table().stop_plan.replace(plan));
         drop(replaced);
     }
 
-    /// Ends the next child, and further ones as long as each ends at once: a loop, because there may be a hundred thousand, and because a branch
-    /// may be as deep.
+    /// Ends the next child, and further ones as long as each ends at once. A loop, because a node
+    /// may have 100,000 children and a branch may be as deep.
     pub(crate) fn stop_next_child(&self) {
-        // The members below that are being wound down, each a child of the one before.
-        let mut inside: Vec<Arc<dyn Member>> = Vec::new();
+        // The members that are being stopped, each a child of the one before.
+        let mut descent: Vec<Arc<dyn Member>> = Vec::new();
         loop {
-            let node = inside.last().map_or(self, |member| member.node());
-            match node.life.with(|life| life.known_children_mut()?.next_to_stop()) {
+            let node = descent.last().map_or(self, |member| member.node());
+            match node.state.with(|state| state.existing_children_mut()?.next_to_stop()) {
                 Some((_, None)) => continue,
-                Some((child, Some(how))) => {
-                    if Arc::clone(&child).begin_stop(how) {
-                        inside.push(child);
+                Some((child, Some(mode))) => {
+                    if Arc::clone(&child).begin_stop(mode) {
+                        descent.push(child);
                         continue;
                     }
                     child.finish_stop();
-                    if node.has_ended_at_once() {
+                    if node.child_ended_at_once() {
                         continue;
                     }
                 }
                 None => {}
             }
-            // Nothing more to do in this one for now: on with whoever waits for it.
+            // Nothing more to do here for now: continue with the member that waits for it.
             loop {
-                let Some(member) = inside.pop() else { return };
+                let Some(member) = descent.pop() else { return };
                 member.finish_stop();
-                if inside.last().map_or(self, |above| above.node()).has_ended_at_once() {
+                if descent.last().map_or(self, |above| above.node()).child_ended_at_once() {
                     break;
                 }
             }
         }
     }
 
-    /// The child whose turn it is to end, while the others wait for that.
-    pub(crate) fn ending_child(&self) -> Option<Arc<dyn Member>> {
-        self.life.with(|life| {
-            let ChildTable { children, stop_plan, .. } = life.known_children()?;
-            let turn = stop_plan.as_ref()?.waiting_for?;
-            children.get(turn.slot).filter(|child| child.node().number == turn.number).cloned()
+    /// Returns the child that is ending now, while the others wait for it.
+    pub(crate) fn stopping_child(&self) -> Option<Arc<dyn Member>> {
+        self.state.with(|state| {
+            let ChildTable { children, stop_plan, .. } = state.existing_children()?;
+            let stopping = stop_plan.as_ref()?.current?;
+            children.get(stopping.slot).filter(|child| child.node().number == stopping.number).cloned()
         })
     }
 
-    /// Has the remaining children end at the same time, if this node is ending them one after the other.
-    pub(crate) fn hurry_wind_down(&self) {
-        let drives = self.life.with(|life| {
-            let plan = life.known_children_mut().and_then(|table| table.stop_plan.as_mut());
+    /// Stops the remaining children at the same time, if this node is stopping them one after the
+    /// other.
+    pub(crate) fn stop_remaining_at_once(&self) {
+        let advances = self.state.with(|state| {
+            let plan = state.existing_children_mut().and_then(|table| table.stop_plan.as_mut());
             plan.is_some_and(|plan| {
-                plan.hurried = true;
-                !plan.driven
+                plan.stops_all = true;
+                !plan.is_advancing
             })
         });
-        if drives {
+        if advances {
             self.stop_next_child();
         }
     }
 
-    /// Whether the child that was told to end has ended by now, or is not waited for. If not, whoever ends it goes on with the next.
-    fn has_ended_at_once(&self) -> bool {
-        self.life.with(|life| {
-            let plan = life.known_children_mut().and_then(|table| table.stop_plan.as_mut());
+    /// Returns whether the child has ended by now, or is not waited for. If not, the child itself
+    /// will stop the next one when it ends.
+    fn child_ended_at_once(&self) -> bool {
+        self.state.with(|state| {
+            let plan = state.existing_children_mut().and_then(|table| table.stop_plan.as_mut());
             plan.is_some_and(|plan| {
-                plan.driven = false;
-                plan.hurried || plan.waiting_for.is_none()
+                plan.is_advancing = false;
+                plan.stops_all || plan.current.is_none()
             })
         })
     }

@@ -1,4 +1,4 @@
-//! `SupervisorStrategy`: what a failure means, and the strategies that come along.
+//! [`SupervisorStrategy`] and the built-in strategies.
 
 use crate::events::failure::FailureInfo;
 use crate::supervise::backoff::ExponentialBackoff;
@@ -10,30 +10,54 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-/// What a supervisor does about failures of its children. A closure is one: `|failure: &FailureInfo| SupervisorDirective::Stop`.
+/// Decides what a supervisor does about failures of its children.
 ///
-/// Every method is called under no lock, in the task of the child concerned, and possibly of several children at once. A panic in one
-/// is a failure on record; in `decide` or `restarts` it counts as [`Escalate`](SupervisorDirective::Escalate).
+/// A closure is a strategy: `|failure: &FailureInfo| SupervisorDirective::Stop`. Built-in
+/// strategies: [`OneForOne`], [`OneForAll`], [`RestForOne`], [`AlwaysRestart`] and
+/// [`ExponentialBackoff`].
+///
+/// Every method is called outside of locks, in the task of the child, and possibly for several
+/// children at once. A panic in a method is reported as a failure. In `decide` or `restarts` it
+/// also counts as [`Escalate`](SupervisorDirective::Escalate).
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{Dispatcher, FailureInfo, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let stop = |_: &FailureInfo| SupervisorDirective::Stop;
+/// let supervisor = system.supervisor("tills", stop).unwrap();
+/// let props = Props::from_fn(|| (), |_, _: u32| Err::<(), _>("out of change"));
+/// let till = supervisor.spawn("till", props).unwrap();
+/// till.tell(1).unwrap();
+/// let exit = sim.simulate(till.exited()).unwrap();
+/// assert!(exit.failure().is_some());
+/// ```
 pub trait SupervisorStrategy: Send + Sync + 'static {
-    /// What to do about this failure.
+    /// Chooses the directive for this failure.
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective;
 
-    /// How it restarts: which children, how often, how soon. Unless given: the one that failed, three times in five seconds, at once.
+    /// Returns the restart rules. Default: the failed child only, at most 3 times within 5 s, at
+    /// once.
     fn restarts(&self) -> Restarts {
         Restarts::default()
     }
 
-    /// Runs before a child starts for the first time.
+    /// Called before a child starts for the first time. Default: does nothing.
     fn before_start(&self, child: &AnyRef) {
         let _ = child;
     }
 
-    /// Runs after a child has started again, before its next message.
+    /// Called after a child has restarted, before its next message. Default: does nothing.
     fn after_restart(&self, child: &AnyRef) {
         let _ = child;
     }
 
-    /// Where this supervisor's escalations go, in place of the sink it inherits.
+    /// Returns the sink for this supervisor's escalations. Default: `None`, which means the
+    /// inherited sink.
     fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
         None
     }
@@ -48,16 +72,65 @@ where
     }
 }
 
-/// Restarts the child that failed and leaves its siblings alone.
+/// Restarts the failed child; its siblings are not affected.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{ExponentialBackoff, OneForOne};
+/// use std::time::Duration;
+///
+/// let strategy = OneForOne::new()
+///     .intensity(10, Duration::from_secs(60))
+///     .backoff(ExponentialBackoff::new(Duration::from_millis(100), Duration::from_secs(5)));
+/// # drop(strategy);
+/// ```
 pub type OneForOne = RestartStrategy<One>;
-/// Restarts all children when one fails: they are stopped in reverse start order and started again in start order.
+/// Restarts all children when one fails: they stop in reverse start order and start again in start
+/// order.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::{Dispatcher, System};
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let pair = system.supervisor("pair", OneForAll::new()).unwrap();
+/// let counter = || {
+///     Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///         *sum += n;
+///         if n > 0 { Ok(()) } else { Err("zero") }
+///     })
+/// };
+/// let first = pair.spawn("first", counter()).unwrap();
+/// let second = pair.spawn("second", counter()).unwrap();
+/// first.tell(0).unwrap();
+/// sim.drain_ready();
+/// // Both were restarted, and both are alive.
+/// assert!(first.exit().is_none() && second.exit().is_none());
+/// ```
 pub type OneForAll = RestartStrategy<All>;
-/// Restarts the child that failed and those started after it: stopped in reverse start order, started again in start order.
+/// Restarts the failed child and all children that were started after it: they stop in reverse
+/// start order and start again in start order.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::RestForOne;
+///
+/// // "writer" depends on "connection": a failure of "connection" restarts both.
+/// // supervisor.spawn("connection", ..), then supervisor.spawn("writer", ..)
+/// let strategy = RestForOne::new();
+/// # drop(strategy);
+/// ```
 pub type RestForOne = RestartStrategy<Rest>;
 
-/// A strategy that restarts. Written as [`OneForOne`], [`OneForAll`] or [`RestForOne`].
+/// A strategy that restarts children. Use it as [`OneForOne`], [`OneForAll`] or [`RestForOne`].
 ///
-/// More than `restarts` failures within any `window` exceed the intensity: the supervisor stops its children and hands the failure up.
+/// If the restart limit is exceeded (by default more than 3 restarts within 5 s), the supervisor
+/// stops its children and the failure escalates.
 pub struct RestartStrategy<R> {
     decider: Decider,
     restarts: Restarts,
@@ -65,19 +138,19 @@ pub struct RestartStrategy<R> {
     reaching: PhantomData<fn() -> R>,
 }
 
-/// Which children a [`RestartStrategy`] reaches: [`One`], [`All`], [`Rest`].
+/// Which children a [`RestartStrategy`] restarts: [`One`], [`All`] or [`Rest`].
 pub trait Reaching: 'static {
-    /// The value for the type.
+    /// The same choice as a value.
     const REACH: Reach;
 }
 
-/// The one that failed.
+/// Only the failed child; see [`OneForOne`].
 #[derive(Clone, Copy, Debug)]
 pub enum One {}
-/// All of them.
+/// All children; see [`OneForAll`].
 #[derive(Clone, Copy, Debug)]
 pub enum All {}
-/// The one that failed and those started after it.
+/// The failed child and those started after it; see [`RestForOne`].
 #[derive(Clone, Copy, Debug)]
 pub enum Rest {}
 
@@ -100,14 +173,16 @@ enum Decider {
 }
 
 impl<R: Reaching> RestartStrategy<R> {
-    /// Restarts, three times in five seconds.
+    /// Creates a strategy that restarts at once, at most 3 times within 5 s.
     pub fn new() -> Self {
         let restarts = Restarts { reach: R::REACH, ..Restarts::default() };
         Self { decider: Decider::Always(SupervisorDirective::Restart), restarts, target: None, reaching: PhantomData }
     }
 
-    /// Allows this many restarts within any `window`. Zero restarts means that the first failure is one too many; more than
-    /// [`INTENSITY_MAX`](crate::supervise::decide::INTENSITY_MAX) that there is no limit.
+    /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5 s.
+    ///
+    /// With 0 the first failure exceeds the limit. More than
+    /// [`INTENSITY_MAX`](crate::INTENSITY_MAX) means no limit.
     #[must_use]
     pub fn intensity(mut self, restarts: u32, window: Duration) -> Self {
         self.restarts.restarts_max = restarts;
@@ -115,35 +190,35 @@ impl<R: Reaching> RestartStrategy<R> {
         self
     }
 
-    /// Says whose restarts count towards the intensity: [`RestartBudget::Shared`] unless given.
+    /// Sets whose restarts count together. Default: [`RestartBudget::Shared`].
     #[must_use]
     pub fn budget(mut self, budget: RestartBudget) -> Self {
         self.restarts.budget = budget;
         self
     }
 
-    /// Waits before each restart.
+    /// Sets a wait before each restart. Default: none.
     #[must_use]
     pub fn backoff(mut self, backoff: ExponentialBackoff) -> Self {
         self.restarts.backoff = Some(backoff);
         self
     }
 
-    /// Orders `directive` for every failure in place of a restart.
+    /// Uses `directive` for every failure instead of a restart.
     #[must_use]
     pub fn always(mut self, directive: SupervisorDirective) -> Self {
         self.decider = Decider::Always(directive);
         self
     }
 
-    /// Asks `decide` about every failure in place of always restarting.
+    /// Calls `decide` for every failure instead of always restarting.
     #[must_use]
     pub fn deciding(mut self, decide: impl Fn(&FailureInfo) -> SupervisorDirective + Send + Sync + 'static) -> Self {
         self.decider = Decider::By(Arc::new(decide));
         self
     }
 
-    /// Gives escalations to `sink`, in place of the one this supervisor inherits.
+    /// Sends escalations to `sink` instead of the inherited sink.
     #[must_use]
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
         self.target = Some(Arc::new(sink));
@@ -191,8 +266,19 @@ impl<R> fmt::Debug for RestartStrategy<R> {
     }
 }
 
-/// Restarts the child that failed, at once and without any limit. A child that fails as soon as it starts keeps a core busy for good:
-/// [`ExponentialBackoff`] is the kinder choice.
+/// Restarts the failed child at once and without a limit.
+///
+/// A child that fails immediately after each start keeps a core busy; prefer [`ExponentialBackoff`]
+/// for such children.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::{AlwaysRestart, FailureInfo, Reason, SupervisorDirective, SupervisorStrategy};
+///
+/// let failure = FailureInfo::of("/user/till".parse().unwrap(), Reason::Error("no change".into()));
+/// assert_eq!(AlwaysRestart.decide(&failure), SupervisorDirective::Restart);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlwaysRestart;
 

@@ -1,11 +1,16 @@
-//! What becomes of a failure that nobody handled: it is counted, told on the hub, given to the root's sink, else to its handler, else
-//! to the system around this one if it is mounted, else kept to be taken.
+//! Failures that reached the root without being handled.
+//!
+//! Each one is counted and reported on the hub. It then goes to the first of these that accepts it:
+//! the root sink, the root handler, the outer system if this one is mounted, and finally a bounded
+//! list that the user can take.
 //!
 //! Invariants:
-//! 1. Every failure that comes up to a top of the tree passes here once, in the task in which it came up and under no lock.
-//! 2. With no root sink or handler, or if the sink refuses and the handler panics, the failure is kept, up to [`ESCALATIONS_KEPT_MAX`]; past that it is counted. So
-//!    kept, dropped and handled add up to the count.
-//! 3. The handler is held by the tree and holds no part of the tree: it is given a `RootContext` that is made for the call.
+//! 1. Every failure that reaches the top of the tree passes here once, in the task in which it came
+//!    up, outside of locks.
+//! 2. A failure that is not accepted is kept, up to [`ESCALATIONS_KEPT_MAX`]; further ones are only
+//!    counted. Kept, dropped and handled failures add up to the count.
+//! 3. The handler is held by the tree and must not hold the tree: it gets a `RootContext` that is
+//!    created for the call.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -18,61 +23,63 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
-/// How many failures that nobody handled are kept until somebody takes them. The first are kept, since they led to the others.
+/// How many unhandled failures are kept until they are taken. The first ones are kept, because they
+/// led to the others.
 pub const ESCALATIONS_KEPT_MAX: usize = 256;
 
-/// Failures that came up to the root and that nobody handled; from `System::take_escalations`.
+/// Failures that reached the root and were not handled; returned by `System::take_escalations`.
 #[derive(Clone, Debug, Default)]
 #[must_use = "what was taken is kept nowhere else"]
 pub struct Escalations {
-    /// The first of them, oldest first, at most [`ESCALATIONS_KEPT_MAX`].
+    /// The first failures, oldest first, at most [`ESCALATIONS_KEPT_MAX`].
     pub failures: Vec<FailureInfo>,
-    /// How many more there were.
+    /// How many further failures were dropped.
     pub dropped: u64,
 }
 
-/// The root handler. Returns whether it took the failure.
+/// The root handler. Returns whether it accepted the failure.
 pub(crate) type RootHandler = Arc<dyn Fn(&FailureInfo) -> bool + Send + Sync>;
 
-/// The end of the road for failures, one a tree.
+/// The unhandled failures of one tree, and where they go.
 pub(crate) struct Unhandled {
     count: AtomicUsize,
-    state: Lock<State>,
+    state: Lock<UnhandledState>,
 }
 
 #[derive(Default)]
-struct State {
+struct UnhandledState {
     kept: Escalations,
     sink: Option<Arc<dyn EscalationSink>>,
     handler: Option<RootHandler>,
-    /// Of the system that this one is mounted in.
-    outside: Option<Arc<dyn EscalationSink>>,
+    /// The system that this one is mounted in.
+    outer_sink: Option<Arc<dyn EscalationSink>>,
 }
 
 impl Unhandled {
     pub(crate) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), state: Lock::new(State::default()) }
+        Self { count: AtomicUsize::new(0), state: Lock::new(UnhandledState::default()) }
     }
 
     /// Sets the root handler.
-    pub(crate) fn handle_with(&self, handler: RootHandler) {
+    pub(crate) fn set_handler(&self, handler: RootHandler) {
         let replaced = self.state.with(|state| state.handler.replace(handler));
         drop(replaced);
     }
 
     /// Sets the root sink, before anything runs.
-    pub(crate) fn give_to(&self, sink: Arc<dyn EscalationSink>) {
+    pub(crate) fn set_sink(&self, sink: Arc<dyn EscalationSink>) {
         let replaced = self.state.with(|state| state.sink.replace(sink));
         drop(replaced);
     }
 
-    /// Sets where failures go that neither the root's sink nor its handler takes: the system around this one.
-    pub(crate) fn give_outside(&self, sink: Arc<dyn EscalationSink>) {
-        let replaced = self.state.with(|state| state.outside.replace(sink));
+    /// Sets the sink of the outer system, for failures that neither the root's sink nor its handler
+    /// accepts.
+    pub(crate) fn set_outer_sink(&self, sink: Arc<dyn EscalationSink>) {
+        let replaced = self.state.with(|state| state.outer_sink.replace(sink));
         drop(replaced);
     }
 
-    /// How many failures nobody below the root handled.
+    /// Returns how many failures reached the root.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -82,7 +89,7 @@ impl Unhandled {
     }
 
     fn keep(&self, failure: FailureInfo) {
-        let past_the_bound = self.state.with(|state| {
+        let above_limit = self.state.with(|state| {
             if state.kept.failures.len() < ESCALATIONS_KEPT_MAX {
                 state.kept.failures.push(failure);
                 return None;
@@ -90,34 +97,34 @@ impl Unhandled {
             state.kept.dropped += 1;
             Some(failure)
         });
-        drop(past_the_bound);
+        drop(above_limit);
     }
 }
 
 impl Tree {
-    /// Takes in a failure that came up to the top, where nobody supervises.
-    pub(crate) fn unhandled(&self, failure: FailureInfo) {
+    /// Handles a failure that reached the top of the tree.
+    pub(crate) fn handle_at_root(&self, failure: FailureInfo) {
         self.unhandled.count.fetch_add(1, Ordering::Relaxed);
         self.events.emit(EventKinds::UNHANDLED, || Event::Unhandled(failure.clone()));
         let sink = self.unhandled.state.with(|state| state.sink.clone());
         let refused = match sink {
-            Some(sink) => escalate::attempt(&*sink, failure).err(),
+            Some(sink) => escalate::try_sink(&*sink, failure).err(),
             None => Some(failure),
         };
         if let Some(failure) = refused
-            && !self.handled(&failure)
+            && !self.call_handler(&failure)
         {
-            let outside = self.unhandled.state.with(|state| state.outside.clone());
-            let left = match outside {
-                Some(outside) => escalate::attempt(&*outside, failure).err(),
+            let outer_sink = self.unhandled.state.with(|state| state.outer_sink.clone());
+            let left = match outer_sink {
+                Some(outer_sink) => escalate::try_sink(&*outer_sink, failure).err(),
                 None => Some(failure),
             };
             left.into_iter().for_each(|failure| self.unhandled.keep(failure));
         }
     }
 
-    /// Passes it to the root handler. Returns whether there is one and it took the failure.
-    fn handled(&self, failure: &FailureInfo) -> bool {
+    /// Passes a failure to the root handler. Returns whether a handler exists and accepted it.
+    fn call_handler(&self, failure: &FailureInfo) -> bool {
         let handler = self.unhandled.state.with(|state| state.handler.clone());
         handler.is_some_and(|handler| handler(failure))
     }

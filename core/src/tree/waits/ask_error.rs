@@ -11,24 +11,25 @@ use core::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The actor has ended, or takes no more input.
+    /// The actor has ended, or accepts no more messages.
     Closed,
-    /// The handler finished and dropped the `Reply` unanswered.
+    /// The handler finished and dropped the `Reply` without an answer.
     Dropped,
-    /// The timeout given to the ask passed.
+    /// The timeout of the ask passed.
     TimedOut(Duration),
-    /// The actor was cancelled.
+    /// The actor was cancelled before it answered.
     Cancelled(Cause),
-    /// The actor failed while it had the question, or before it came to it.
+    /// The actor failed before or while it handled the question.
     Failed(FailureInfo),
-    /// The ask would wait for itself: each of these actors waits for the next, and the last for the first.
+    /// The ask closed a wait cycle: each of these actors waits for the next, and the last waits for
+    /// the first.
     Cycle(Vec<ActorPath>),
 }
 
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed => f.write_str("no answer: the actor has ended or takes no more input"),
+            Self::Closed => f.write_str("no answer: the actor has ended or accepts no more messages"),
             Self::Dropped => f.write_str("no answer: the handler dropped the reply"),
             Self::TimedOut(after) => write!(f, "no answer within {after:?}"),
             Self::Cancelled(cause) => write!(f, "no answer: the actor was cancelled: {cause}"),

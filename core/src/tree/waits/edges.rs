@@ -1,4 +1,4 @@
-//! Waits of a member for an end or for a group, and where a task or a group keeps its edges.
+//! Waits for an end or a group, and the edges that a task or a group stores.
 
 use crate::base::lock::Lock;
 use crate::ids::path::ActorId;
@@ -11,38 +11,41 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// What a member awaits of a target, other than an answer and room.
+/// What a member awaits of a target, besides an answer or room.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
-    /// Its exit.
+    /// The exit of the target.
     Exit,
-    /// The end of all its children.
+    /// The end of all children of the target.
     Children,
     /// The end of all tasks of a group.
     Tasks,
-    /// A result of a group.
+    /// The next result of a group.
     Result,
-    /// A slot of a group.
+    /// A free slot of a group with a limit.
     Slot,
 }
 
-/// The edge of a wait for an end or for a group, kept by the member in whose poll it began. Dropping this ends it.
+/// The edge of a wait for an end or a group, stored by the member in whose poll it started.
+/// Dropping it removes the edge.
 pub(crate) struct EndEdge {
     waiter: Arc<dyn Member>,
     edge: Edge,
 }
 
 impl EndEdge {
-    /// Whoever is being polled awaits this of `target`. Sends with which that closes a cycle are admitted.
+    /// Adds an edge from the current member to `target`. Sends of a cycle that this closes are
+    /// accepted. Returns `None` outside of a member.
     #[cold]
     pub(crate) fn begin(target: Arc<dyn Member>, awaited: Awaited) -> Option<Box<Self>> {
         let waiter = current::member()?;
         let edge = Edge { target, wait: Wait::End(awaited) };
         waiter.begin_wait(edge.clone());
-        // Most wait for somebody who waits for nobody. Whoever begins to wait later looks for a cycle itself.
+        // Most targets wait for nothing, and need no search. A member that starts to wait later
+        // searches itself.
         let target = &edge.target;
         if target.node().has_children() || !target.edges().is_empty() || !target.waits_for().is_empty() {
-            WaitCycle::admit_all(&waiter, &edge);
+            WaitCycle::admit_sends(&waiter, &edge);
         }
         Some(Box::new(Self { waiter, edge }))
     }
@@ -54,58 +57,60 @@ impl Drop for EndEdge {
     }
 }
 
-/// The edges of a member in whose polls many futures may wait independently of each other, most of them for few targets.
-pub(crate) struct KeptEdges(Lock<BTreeMap<Key, (Edge, usize)>>);
+/// The edges of a member in whose polls many futures may wait independently, most of them for few
+/// targets. Equal edges are counted.
+pub(crate) struct WaitEdges(Lock<BTreeMap<EdgeKey, (Edge, usize)>>);
 
-/// Sorted by target; for one target by kind, sends first, in their order. Targets are sorted by their ids, so that a simulated run finds them in the
-/// same order again. Asks of one target lie in no such order, and need none: the first that is open stands for all of them.
+/// Sorts edges by target, then by kind with sends first, then by age. Targets are sorted by id, so
+/// that a simulated run finds them in the same order again. Asks to one target have no order and
+/// need none: the first open one represents all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct EdgeKey {
     target: ActorId,
     kind: u8,
     number: u64,
 }
 
-impl Key {
+impl EdgeKey {
     fn of(edge: &Edge) -> Self {
         let (kind, number) = match &edge.wait {
             Wait::Room(key) => (0, *key),
-            Wait::Answer(slot) => (1, Arc::as_ptr(slot).addr() as u64),
+            Wait::Answer(ask) => (1, Arc::as_ptr(ask).addr() as u64),
             Wait::End(awaited) => (2, *awaited as u64),
         };
         Self { target: edge.target.node().id(), kind, number }
     }
 
-    /// Behind all edges to the same target.
+    /// Returns a key after all edges to the same target.
     fn last_of_target(self) -> Self {
         Self { kind: u8::MAX, ..self }
     }
 }
 
-impl KeptEdges {
+impl WaitEdges {
     pub(crate) fn new() -> Self {
         Self(Lock::new(BTreeMap::new()))
     }
 
     pub(crate) fn begin(&self, edge: Edge) {
-        let key = Key::of(&edge);
+        let key = EdgeKey::of(&edge);
         self.0.with(|edges| edges.entry(key).or_insert((edge, 0)).1 += 1);
     }
 
-    /// Takes out one of the edges like this, if it is still there.
+    /// Removes one edge equal to this one, if it still exists.
     pub(crate) fn end(&self, edge: &Edge) {
-        let key = Key::of(edge);
+        let key = EdgeKey::of(edge);
         let ended = self.0.with(|edges| {
             let (_, count) = edges.get_mut(&key)?;
             *count -= 1;
             if *count == 0 { edges.remove(&key) } else { None }
         });
-        // A member is not dropped under a lock.
+        // A member must not be dropped under the lock.
         drop(ended);
     }
 
-    /// For each target the first edge that holds the member up. Sends that were admitted are forgotten on the way, so that whoever admits
-    /// many of them one by one does not pass all of them each time.
+    /// Returns the first open edge for each target. Removes accepted sends on the way, so that
+    /// accepting many of them one by one does not pass all of them each time.
     pub(crate) fn open(&self) -> Vec<Edge> {
         let (mut open, mut behind) = (Vec::new(), None);
         while let Some((key, edge)) = self.next(behind) {
@@ -122,7 +127,7 @@ impl KeptEdges {
         open
     }
 
-    fn next(&self, behind: Option<Key>) -> Option<(Key, Edge)> {
+    fn next(&self, behind: Option<EdgeKey>) -> Option<(EdgeKey, Edge)> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         self.0.with(|edges| edges.range((from, Bound::Unbounded)).next().map(|(key, (edge, _))| (*key, edge.clone())))
     }

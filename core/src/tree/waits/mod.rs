@@ -1,12 +1,20 @@
-//! Circles of waits: who waits for whom, and what happens when nobody in a cycle could ever go on.
+//! The wait-for graph: which member waits for which, and what happens when they wait in a cycle.
 //!
-//! A member waits for the next one in three ways: for an answer, for room in its mailbox, or for its end. The first two, and an end or a group
-//! that user code awaits, are edges that the waiting member keeps while it waits in its own task; an end that the tree awaits is what
-//! `Member::waits_for` says. Whoever adds an edge or begins to wait for others looks for a cycle afterwards, so of several that close one
-//! at once at least the last finds it.
+//! A member waits for another one in three ways:
+//! - for the answer to an ask ([`Wait::Answer`]),
+//! - for room in a mailbox ([`Wait::Room`]),
+//! - for an end ([`Wait::End`], or an end that the tree awaits, see `Member::waits_for`).
 //!
-//! A cycle is opened by a send: it is admitted beyond the capacity, and nothing is lost. Only where all wait for answers, or for ends that
-//! the tree awaits, an ask fails, with the cycle. Code that awaits an end or a group may give that up, so no ask fails for it.
+//! The waiting member stores the first two, and an end or a group that user code awaits, as edges
+//! for the time of the wait. After adding an edge, or starting to wait in the tree, the member
+//! searches for a cycle. If several members close one at the same time, at least the last one finds
+//! it.
+//!
+//! How a cycle is resolved:
+//! 1. If a send in it waits for room, that send is accepted above the capacity. No message is lost.
+//! 2. If all wait for answers, or for ends that the tree awaits, one ask fails with
+//!    [`AskError::Cycle`].
+//! 3. Code that awaits an end or a group may stop waiting, so no ask fails because of it.
 
 pub(crate) mod ask_error;
 pub(crate) mod edges;
@@ -26,72 +34,78 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// A question that will get no answer from its `Reply`.
+/// An ask whose `Reply` was dropped without an answer.
 pub(crate) trait Unanswered: Send + Sync {
+    /// Completes the ask with this error.
     fn answer(&self, why: AskError);
 
-    /// Whether it has no answer yet.
+    /// Returns whether the ask is still unanswered.
     fn is_open(&self) -> bool;
 }
 
-/// What a member awaits in its own task, and from whom.
+/// A wait of a member for `target`.
 #[derive(Clone)]
 pub(crate) struct Edge {
     pub(crate) target: Arc<dyn Member>,
     pub(crate) wait: Wait,
 }
 
+/// What a member waits for.
 #[derive(Clone)]
 pub(crate) enum Wait {
-    /// The answer to an ask, and its place.
+    /// The answer to an ask.
     Answer(Arc<dyn Unanswered>),
     /// Room in the target's mailbox, for the waiting send with this key.
     Room(u64),
-    /// An end that user code awaits, or something of a group.
+    /// An end or a result of a group that user code awaits.
     End(Awaited),
 }
 
 impl Edge {
-    /// Whether it still holds the member up: an answer may be there, or a send admitted, before the member has looked.
+    /// Returns whether the wait is still pending. An answer may have arrived, or a send may have
+    /// been accepted, before the member is polled again.
     fn is_open(&self) -> bool {
         match &self.wait {
-            Wait::Answer(slot) => slot.is_open(),
+            Wait::Answer(ask) => ask.is_open(),
             Wait::Room(key) => self.target.has_waiting_send(*key),
             Wait::End(Awaited::Exit) => self.target.node().exit().is_none(),
             Wait::End(Awaited::Children) => self.target.node().has_children(),
-            Wait::End(of_group) => self.target.holds_up(*of_group),
+            Wait::End(group_wait) => self.target.is_wait_pending(*group_wait),
         }
     }
 
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    /// Returns whether both are the same wait.
+    pub(crate) fn is_same_wait(&self, other: &Self) -> bool {
         match (&self.wait, &other.wait) {
             (Wait::Answer(one), Wait::Answer(other)) => Arc::ptr_eq(one, other),
-            (Wait::Room(one), Wait::Room(key)) => one == key && place(&self.target) == place(&other.target),
-            (Wait::End(one), Wait::End(awaited)) => one == awaited && place(&self.target) == place(&other.target),
+            (Wait::Room(one), Wait::Room(key)) => one == key && address(&self.target) == address(&other.target),
+            (Wait::End(one), Wait::End(awaited)) => one == awaited && address(&self.target) == address(&other.target),
             _ => false,
         }
     }
 }
 
-/// Members of which each waits for the next, and the last for the first.
+/// A cycle of waits: each member waits for the next one, and the last for the first.
 pub(crate) struct WaitCycle {
     members: Vec<Arc<dyn Member>>,
-    /// By what they wait, as far as it is not an end that the tree awaits.
+    /// The edges of the cycle. Ends that the tree awaits have none.
     edges: Vec<Edge>,
 }
 
 impl WaitCycle {
-    /// A cycle from `first` over `edge` back to `first`; `None` if the edges lead elsewhere. A member may await several things at once.
-    pub(crate) fn over(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
-        Self::over_if(first, edge, |_| true)
+    /// Searches for a cycle from `first` over `edge` back to `first`. A member may await several
+    /// things at once.
+    pub(crate) fn find(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
+        Self::find_if(first, edge, |_| true)
     }
 
-    /// The same, if all in it wait for answers, or for ends that the tree awaits: nobody in it could ever go on.
-    pub(crate) fn of_asks(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
-        Self::over_if(first, edge, |cycle| cycle.edges.iter().all(|edge| matches!(edge.wait, Wait::Answer(_))))
+    /// Searches for a cycle in which all members wait for answers, or for ends that the tree
+    /// awaits. Such a cycle can never resolve.
+    pub(crate) fn find_ask_cycle(first: &Arc<dyn Member>, edge: &Edge) -> Option<Self> {
+        Self::find_if(first, edge, |cycle| cycle.edges.iter().all(|edge| matches!(edge.wait, Wait::Answer(_))))
     }
 
-    fn over_if(first: &Arc<dyn Member>, edge: &Edge, is_sought: impl Fn(&Self) -> bool) -> Option<Self> {
+    fn find_if(first: &Arc<dyn Member>, edge: &Edge, is_sought: impl Fn(&Self) -> bool) -> Option<Self> {
         let mut found = None;
         search::cycles(first, edge, |cycle, _| {
             found = Some(cycle).filter(&is_sought);
@@ -100,10 +114,11 @@ impl WaitCycle {
         found
     }
 
-    /// Opens all cycles from `first` over `edge` in which somebody waits for room.
-    pub(crate) fn admit_all(first: &Arc<dyn Member>, edge: &Edge) {
-        // A search goes on after the send that closed its cycle was admitted: the way to it is the same. After any other, what it has
-        // reached may no longer wait. Behind a send that was admitted there may be another one to the same target.
+    /// Resolves all cycles from `first` over `edge` that contain a send.
+    pub(crate) fn admit_sends(first: &Arc<dyn Member>, edge: &Edge) {
+        // A search may continue after it accepted the send that closed its cycle: the path to it is
+        // unchanged. After any other accepted send, visited members may no longer wait, so the
+        // search starts again. Behind an accepted send another one to the same target may wait.
         let mut is_new = true;
         while core::mem::take(&mut is_new) && edge.is_open() {
             search::cycles(first, edge, |cycle, closing| {
@@ -118,7 +133,8 @@ impl WaitCycle {
         self.members.iter().map(|member| member.node().path()).collect()
     }
 
-    /// Admits the first send of the cycle, with or without room, and so opens it. False if nobody in it waits for room.
+    /// Accepts the first send of the cycle, with or without room, which resolves it. Returns false
+    /// if no member waits for room.
     pub(crate) fn admit_send(&self) -> bool {
         let room = |edge: &Edge| match edge.wait {
             Wait::Room(key) => Some((Arc::clone(&edge.target), key)),
@@ -132,50 +148,54 @@ impl WaitCycle {
     }
 }
 
-/// Each member of `next` has to go on before somebody else can: whoever among them, or among those they wait for, closes a cycle
-/// gets its send admitted, or else is told that its ask is a cycle.
+/// Resolves the cycles of the members in `next`, and of all members that they wait for. A send in a
+/// cycle is accepted; otherwise an ask in it fails.
+///
+/// Called for members that must make progress before others can.
 pub(crate) fn break_cycles_of(mut next: Vec<Arc<dyn Member>>) {
     let mut known = BTreeSet::new();
     while let Some(one) = next.pop() {
         visits::visit(1);
-        if !known.insert(place(&one)) {
+        if !known.insert(address(&one)) {
             continue;
         }
-        break_cycles_over(&one, &mut next);
+        break_cycles_at(&one, &mut next);
         next.extend(one.waits_for());
     }
 }
 
-/// Opens the cycles over all edges of `one`. Those it waits for after that are next.
-fn break_cycles_over(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
+/// Resolves the cycles over all edges of `one`, and adds the members it still waits for to `next`.
+fn break_cycles_at(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
     let mut is_new = true;
     while core::mem::take(&mut is_new) {
         for edge in one.edges().into_iter().filter(Edge::is_open) {
-            WaitCycle::admit_all(one, &edge);
-            if let Wait::Answer(slot) = &edge.wait
+            WaitCycle::admit_sends(one, &edge);
+            if let Wait::Answer(ask) = &edge.wait
                 && edge.is_open()
-                && let Some(cycle) = WaitCycle::of_asks(one, &edge)
+                && let Some(cycle) = WaitCycle::find_ask_cycle(one, &edge)
             {
-                slot.answer(AskError::Cycle(cycle.paths()));
+                ask.answer(AskError::Cycle(cycle.paths()));
             }
             if edge.is_open() {
                 next.push(Arc::clone(&edge.target));
             } else {
-                // Others may have waited behind it.
+                // Other waits may have been hidden behind this one.
                 is_new = true;
             }
         }
     }
 }
 
-/// The edge of a send that waits for room, kept by the member in whose poll it began to wait. Dropping this ends it.
+/// The edge of a send that waits for room, stored by the member in whose poll the send started.
+/// Dropping it removes the edge.
 pub(crate) struct RoomEdge {
     sender: Arc<dyn Member>,
     edge: Edge,
 }
 
 impl RoomEdge {
-    /// A send waits in the mailbox of `target`, under `key`. If that closes a cycle, it is admitted; its sender is woken for that.
+    /// Adds the edge of a send that waits in the mailbox of `target` under `key`. If it closes a
+    /// cycle, a send of the cycle is accepted and its sender is woken.
     #[cold]
     pub(crate) fn begin(target: Arc<dyn Member>, key: u64) -> Option<Box<Self>> {
         let sender = current::member()?;
@@ -186,20 +206,22 @@ impl RoomEdge {
         begun.edge.is_open().then_some(begun)
     }
 
-    /// Of several sends of one sender to one mailbox, the oldest is admitted first.
+    /// Resolves cycles. Of several sends of one sender to one mailbox, the oldest is accepted
+    /// first.
     fn break_cycles(&self) {
-        // Whether there is a cycle depends on the target alone. Most sends close none, and need no look at the sender's other edges.
-        if WaitCycle::over(&self.sender, &self.edge).is_none() {
+        // Whether a cycle exists depends only on the target. Most sends close none, and skip the
+        // search of the sender's other edges.
+        if WaitCycle::find(&self.sender, &self.edge).is_none() {
             return;
         }
         let oldest = || {
             let mut edges = self.sender.edges().into_iter();
             edges.find(|known| {
-                matches!(known.wait, Wait::Room(_)) && place(&known.target) == place(&self.edge.target) && known.is_open()
+                matches!(known.wait, Wait::Room(_)) && address(&known.target) == address(&self.edge.target) && known.is_open()
             })
         };
         while let Some(edge) = oldest() {
-            match WaitCycle::over(&self.sender, &edge) {
+            match WaitCycle::find(&self.sender, &edge) {
                 Some(cycle) => drop(cycle.admit_send()),
                 None => return,
             }
@@ -213,7 +235,8 @@ impl Drop for RoomEdge {
     }
 }
 
-/// What tells members apart: an id is one member's within a system only, and an ask may go from one system to another.
-fn place(member: &Arc<dyn Member>) -> *const Node {
+/// Returns the address of a member's node, as its identity. Unlike the id it needs no walk up to
+/// the tree.
+fn address(member: &Arc<dyn Member>) -> *const Node {
     member.node()
 }

@@ -1,26 +1,29 @@
-//! `Queue`: what is ready, what sleeps, and which comes next.
+//! [`RunQueue`]: all tasks, the ready ones, the timers, and the choice of the next task.
+//!
+//! It is plain data behind the scheduler's lock. Its methods return wakers and tasks that the
+//! caller wakes or drops outside of that lock.
 
 use crate::base::runtime::Random;
 use crate::base::time::Instant;
-use crate::base::wakers::{Taken, Wakers};
-use crate::dispatcher::job::Job;
+use crate::base::wakers::{TakenWakers, Wakers};
+use crate::dispatcher::spawned_task::SpawnedTask;
 use crate::dispatcher::{Ready, Step};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-pub(super) struct Queue {
-    pub(super) jobs: BTreeMap<u64, Arc<Job>>,
-    pub(super) last_job: u64,
+pub(super) struct RunQueue {
+    pub(super) tasks: BTreeMap<u64, Arc<SpawnedTask>>,
+    pub(super) last_task: u64,
     pub(super) drivers: Wakers,
     pub(super) random: Random,
     pub(super) now: Instant,
     pub(super) polls: u64,
     pub(super) trace: u64,
     pub(super) steps: Option<Vec<Step>>,
-    pub(super) is_shut: bool,
-    /// The future a simulation runs for is ready.
+    pub(super) is_closed: bool,
+    /// The future of a simulation is ready to be polled.
     pub(super) main: bool,
     seeded: bool,
     control: VecDeque<Ready>,
@@ -29,20 +32,20 @@ pub(super) struct Queue {
     last_timer: u64,
 }
 
-/// One sleep: when it ends, and its key once it is in the queue.
-pub(super) struct Timer {
+/// One sleep: its end, and its key once it is in the queue.
+pub(super) struct SleepTimer {
     pub(super) at: Instant,
     key: Option<u64>,
 }
 
-impl Timer {
+impl SleepTimer {
     pub(super) fn at(at: Instant) -> Self {
         Self { at, key: None }
     }
 }
 
-impl Queue {
-    pub(super) fn in_order() -> Self {
+impl RunQueue {
+    pub(super) fn fifo() -> Self {
         Self::new(false, 0)
     }
 
@@ -52,15 +55,15 @@ impl Queue {
 
     fn new(seeded: bool, seed: u64) -> Self {
         Self {
-            jobs: BTreeMap::new(),
-            last_job: 0,
+            tasks: BTreeMap::new(),
+            last_task: 0,
             drivers: Wakers::default(),
             random: Random::seeded(seed),
             now: Instant::ZERO,
             polls: 0,
             trace: seed,
             steps: None,
-            is_shut: false,
+            is_closed: false,
             main: false,
             seeded,
             control: VecDeque::new(),
@@ -70,22 +73,22 @@ impl Queue {
         }
     }
 
-    /// Control goes first, except in a simulation, which must try every order.
+    /// Adds a ready task. Control goes first, except in a simulation, which must try every order.
     pub(super) fn push(&mut self, ready: Ready, control: bool) {
         match ready {
             Ready::Main => self.main = true,
-            Ready::Job(_) if control && !self.seeded => self.control.push_back(ready),
-            Ready::Job(_) => self.ready.push_back(ready),
+            Ready::Task(_) if control && !self.seeded => self.control.push_back(ready),
+            Ready::Task(_) => self.ready.push_back(ready),
         }
     }
 
-    /// What runs next. The future a simulation runs for stays where it is if nobody is there to poll it: it may itself be driving the
-    /// others.
+    /// Chooses what runs next. Without `with_main` the future of a simulation stays queued: it may
+    /// itself be driving the other tasks.
     pub(super) fn pick(&mut self, with_main: bool) -> Option<Ready> {
-        let jobs = self.ready.len();
+        let tasks = self.ready.len();
         let main = with_main && self.main;
         let picked = if self.seeded {
-            let at = self.random.below(jobs + usize::from(main));
+            let at = self.random.below(tasks + usize::from(main));
             self.ready.swap_remove_back(at)
         } else {
             self.control.pop_front().or_else(|| self.ready.pop_front())
@@ -97,7 +100,7 @@ impl Queue {
         self.polls += 1;
         if self.seeded {
             let task = match &picked {
-                Ready::Job(job) => job.id,
+                Ready::Task(task) => task.id,
                 Ready::Main => 0,
             };
             self.mix(task);
@@ -111,26 +114,26 @@ impl Queue {
         !self.control.is_empty() || !self.ready.is_empty()
     }
 
-    /// Mixes a number and the time into the trace.
+    /// Mixes a number and the current time into the trace.
     pub(super) fn mix(&mut self, what: u64) {
         let time = self.now.since_start().as_nanos() as u64;
         self.trace = Random::seeded(self.trace ^ what.rotate_left(32) ^ time).next_u64();
     }
 
-    /// Sets a timer that wakes `waker`. Gives the waker that it replaces, for the caller to drop, and the drivers to wake if it is a new
-    /// one and the earliest of all.
-    pub(super) fn set_timer(&mut self, timer: &mut Timer, waker: Waker) -> (Option<Waker>, Taken) {
+    /// Sets a timer that wakes `waker`. Returns the replaced waker for the caller to drop, and the
+    /// drivers to wake if the timer is new and the earliest.
+    pub(super) fn set_timer(&mut self, timer: &mut SleepTimer, waker: Waker) -> (Option<Waker>, TakenWakers) {
         let key = *timer.key.get_or_insert_with(|| {
             self.last_timer += 1;
             self.last_timer
         });
-        let place = (timer.at, key);
-        let replaced = self.timers.insert(place, waker);
-        let is_news = replaced.is_none() && self.timers.first_key_value().is_some_and(|(first, _)| *first == place);
-        (replaced, if is_news { self.drivers.take() } else { None })
+        let timer_key = (timer.at, key);
+        let replaced = self.timers.insert(timer_key, waker);
+        let is_earliest = replaced.is_none() && self.timers.first_key_value().is_some_and(|(first, _)| *first == timer_key);
+        (replaced, if is_earliest { self.drivers.take() } else { None })
     }
 
-    pub(super) fn drop_timer(&mut self, timer: &Timer) -> Option<Waker> {
+    pub(super) fn drop_timer(&mut self, timer: &SleepTimer) -> Option<Waker> {
         timer.key.and_then(|key| self.timers.remove(&(timer.at, key)))
     }
 
@@ -146,12 +149,12 @@ impl Queue {
         due
     }
 
-    /// Takes nothing more, and gives up all it holds.
+    /// Rejects further tasks and returns everything in the queue, for the caller to drop.
     #[allow(clippy::type_complexity, reason = "three collections, named where they are taken apart")]
-    pub(super) fn shut(&mut self) -> (BTreeMap<u64, Arc<Job>>, VecDeque<Ready>, BTreeMap<(Instant, u64), Waker>) {
-        self.is_shut = true;
+    pub(super) fn close(&mut self) -> (BTreeMap<u64, Arc<SpawnedTask>>, VecDeque<Ready>, BTreeMap<(Instant, u64), Waker>) {
+        self.is_closed = true;
         let mut ready = core::mem::take(&mut self.ready);
         ready.append(&mut self.control);
-        (core::mem::take(&mut self.jobs), ready, core::mem::take(&mut self.timers))
+        (core::mem::take(&mut self.tasks), ready, core::mem::take(&mut self.timers))
     }
 }

@@ -1,8 +1,8 @@
-//! Without `std`: one list for all cores of who is being polled.
+//! Without `std`: one list of the running polls of all cores.
 //!
-//! Each poll has an entry of its own, from its beginning to its end, and takes out that entry and no other. So polls may end in any order:
-//! two cores that overlap never exchange their members. A question is answered from the youngest entry of the core that asks; polls of one
-//! core nest, also those of an interrupt.
+//! Each poll has an entry from its start to its end, and removes that entry only. So polls may end
+//! in any order, and two overlapping cores never exchange their members. A query uses the youngest
+//! entry of its core; the polls of one core nest, including those of an interrupt.
 
 use crate::tree::member::Member;
 use alloc::sync::Arc;
@@ -19,25 +19,25 @@ fn only_core() -> usize {
 
 struct Polls {
     last: usize,
-    entries: Vec<Entry>,
+    entries: Vec<PollEntry>,
 }
 
-/// One poll.
-struct Entry {
+/// One running poll.
+struct PollEntry {
     key: usize,
     core: usize,
     member: Option<Arc<dyn Member>>,
     waker: usize,
 }
 
-/// The key of a poll's own entry.
-pub(super) type Outer = usize;
+/// The key of the poll's own entry.
+pub(super) type Previous = usize;
 
 pub(super) fn identify_cores(current: fn() -> usize) {
     critical_section::with(|section| CORE.borrow(section).set(current));
 }
 
-/// Runs `f` on all polls, and with the number of this core.
+/// Runs `f` with all polls and the number of this core.
 fn with<R>(f: impl FnOnce(&mut Polls, usize) -> R) -> R {
     critical_section::with(|section| {
         let core = CORE.borrow(section).get()();
@@ -45,25 +45,25 @@ fn with<R>(f: impl FnOnce(&mut Polls, usize) -> R) -> R {
     })
 }
 
-pub(super) fn enter(member: Option<Arc<dyn Member>>, waker: usize) -> Outer {
+pub(super) fn enter(member: Option<Arc<dyn Member>>, waker: usize) -> Previous {
     with(|polls, core| {
         polls.last = polls.last.wrapping_add(1);
         let key = polls.last;
-        polls.entries.push(Entry { key, core, member, waker });
+        polls.entries.push(PollEntry { key, core, member, waker });
         key
     })
 }
 
-/// Ends a poll, and gives its member back.
-pub(super) fn leave(key: &mut Outer) -> Option<Arc<dyn Member>> {
-    // The youngest is nearly always the one.
+/// Ends a poll and returns its member.
+pub(super) fn leave(key: &mut Previous) -> Option<Arc<dyn Member>> {
+    // The entry is nearly always the youngest.
     with(|polls, _| {
         let at = polls.entries.iter().rposition(|entry| entry.key == *key)?;
         polls.entries.remove(at).member
     })
 }
 
-fn youngest<R>(f: impl FnOnce(&Entry) -> R) -> Option<R> {
+fn youngest<R>(f: impl FnOnce(&PollEntry) -> R) -> Option<R> {
     with(|polls, core| polls.entries.iter().rev().find(|entry| entry.core == core).map(f))
 }
 
@@ -75,14 +75,14 @@ pub(super) fn waker() -> usize {
     youngest(|entry| entry.waker).unwrap_or(0)
 }
 
-/// Which task of a group is polled is not known here.
+/// The current task of a group is not tracked in this build.
 #[cfg(not(feature = "std"))]
-pub(super) fn swap_task(_task: crate::tree::current::TaskOf) -> crate::tree::current::TaskOf {
+pub(super) fn swap_task(_task: crate::tree::current::PolledTask) -> crate::tree::current::PolledTask {
     (0, 0)
 }
 
 #[cfg(not(feature = "std"))]
-pub(super) fn task() -> crate::tree::current::TaskOf {
+pub(super) fn task() -> crate::tree::current::PolledTask {
     (0, 0)
 }
 
@@ -98,15 +98,15 @@ mod tests {
     }
 
     fn some_member() -> Arc<dyn Member> {
-        ScopeMember::top(&Tree::new(crate::Dispatcher::seeded(1).runtime()))
+        ScopeMember::top(&Tree::new(crate::dispatcher::Dispatcher::seeded(1).runtime()))
     }
 
     fn is(member: &Option<Arc<dyn Member>>, other: &Arc<dyn Member>) -> bool {
         member.as_ref().is_some_and(|member| Arc::ptr_eq(member, other))
     }
 
-    /// The list is one for the process: one test at a time.
-    fn alone(test: impl FnOnce()) {
+    /// The list is shared by the process, so only one test runs at a time.
+    fn run_alone(test: impl FnOnce()) {
         static ALONE: StdMutex<()> = StdMutex::new(());
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         test();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn w12_polls_of_two_cores_end_in_any_order() {
-        alone(|| {
+        run_alone(|| {
             let (a, b) = (some_member(), some_member());
             let mut first = enter(Some(Arc::clone(&a)), 1);
             let mut second = enter(Some(Arc::clone(&b)), 2);
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn w12_nested_polls_put_the_outer_one_back() {
-        alone(|| {
+        run_alone(|| {
             let (a, b) = (some_member(), some_member());
             let mut outer = enter(Some(Arc::clone(&a)), 1);
             let mut inner = enter(Some(Arc::clone(&b)), 2);
-            let mut nobody = enter(None, 3);
-            assert!(member().is_none() && waker() == 3, "a poll of nobody hides those around it");
-            assert!(leave(&mut nobody).is_none());
+            let mut empty = enter(None, 3);
+            assert!(member().is_none() && waker() == 3, "a poll without a member hides the polls around it");
+            assert!(leave(&mut empty).is_none());
             assert!(is(&member(), &b) && waker() == 2);
             assert!(is(&leave(&mut inner), &b) && is(&member(), &a) && waker() == 1);
             assert!(is(&leave(&mut outer), &a));
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn w12_two_threads_see_their_own_member_and_get_it_back() {
-        alone(|| {
+    fn w12_two_threads_see_only_their_own_member() {
+        run_alone(|| {
             identify_cores(|| THREAD.get());
             let together = Barrier::new(2);
             std::thread::scope(|threads| {
@@ -155,7 +155,7 @@ mod tests {
                         let own = some_member();
                         for round in 0..1_000 {
                             let mut key = enter(Some(Arc::clone(&own)), thread);
-                            // Both are inside; in turn, one leaves first.
+                            // Both are inside; they take turns in leaving first.
                             together.wait();
                             assert!(is(&member(), &own) && waker() == thread);
                             if round % 2 == thread % 2 {

@@ -1,8 +1,9 @@
-//! With `std`: a dispatcher driven by a thread that parks, on the machine's clock.
+//! A dispatcher on the clock of the machine, driven by a thread that parks. Needs `std`.
 
 use crate::base::block_on::thread_waker;
 use crate::base::time::Instant;
-use crate::dispatcher::{Clock, Dispatcher, Driver};
+use crate::dispatcher::driver::Driver;
+use crate::dispatcher::{Clock, Dispatcher};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -11,33 +12,34 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// The machine's monotonic clock.
+/// The monotonic clock of the machine.
 ///
-/// Its [`wake_at`](Clock::wake_at) starts one thread when it is first called, which waits for the times it is given and ends with the
-/// clock. Whoever never calls it, as a dispatcher driven by a blocked thread, has no such thread.
+/// The first call of [`wake_at`](Clock::wake_at) starts one thread, which wakes the registered
+/// wakers and ends with the clock. A dispatcher that is driven by a blocked thread never calls it
+/// and has no such thread.
 #[derive(Debug)]
 pub struct StdClock {
     start: std::time::Instant,
     alarms: Arc<Alarms>,
 }
 
-/// The wakers that wait for a time, and the thread that wakes them.
+/// The registered wakers, and the condition variable of the thread that wakes them.
 #[derive(Debug, Default)]
 struct Alarms {
-    set: Mutex<AlarmsSet>,
+    set: Mutex<AlarmState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct AlarmsSet {
-    /// Each waker once, with the earliest time it was set for.
+struct AlarmState {
+    /// Each waker once, with the earliest time that it was registered for.
     wakers: Vec<(std::time::Instant, Waker)>,
     has_thread: bool,
     is_over: bool,
 }
 
 impl StdClock {
-    /// A clock that begins now.
+    /// Creates a clock that starts at zero now.
     pub fn new() -> Self {
         Self { start: std::time::Instant::now(), alarms: Arc::default() }
     }
@@ -55,7 +57,7 @@ impl Clock for StdClock {
     }
 
     fn wake_at(&self, at: Instant, waker: &Waker) {
-        // A time that the machine cannot tell never comes.
+        // A time beyond the range of the machine's clock is never reached.
         if let Some(at) = self.start.checked_add(at.since_start()) {
             self.alarms.add(at, waker);
         }
@@ -79,12 +81,13 @@ impl Drop for StdClock {
 }
 
 impl Alarms {
-    fn lock(&self) -> MutexGuard<'_, AlarmsSet> {
+    fn lock(&self) -> MutexGuard<'_, AlarmState> {
         self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(self: &Arc<Self>, at: std::time::Instant, waker: &Waker) {
-        // A waker is foreign code: it is cloned before the lock, and dropped after it if it is known already.
+        // A waker is user code: it is cloned before the lock, and dropped after it if it is already
+        // registered.
         let mut new = Some(waker.clone());
         let mut set = self.lock();
         match set.wakers.iter_mut().find(|(_, known)| known.will_wake(waker)) {
@@ -93,7 +96,7 @@ impl Alarms {
         }
         if !set.has_thread {
             let alarms = Arc::clone(self);
-            // Without the thread nothing would be woken; the next call tries again.
+            // If the thread cannot be started, the next call tries again.
             set.has_thread = thread::Builder::new().name("pleach-clock".into()).spawn(move || alarms.run()).is_ok();
         }
         drop(set);
@@ -101,7 +104,7 @@ impl Alarms {
         self.changed.notify_all();
     }
 
-    /// The thread: wakes what is due, and waits for the next time or for a change.
+    /// The thread: wakes what is due, then waits for the next time or for a change.
     fn run(&self) {
         let mut set = self.lock();
         while !set.is_over {
@@ -109,7 +112,7 @@ impl Alarms {
             let due: Vec<_> = set.wakers.extract_if(.., |(at, _)| *at <= now).collect();
             if !due.is_empty() {
                 drop(set);
-                // A waker is foreign code: one that panics harms no other.
+                // A waker is user code: a panic in one does not affect the others.
                 due.into_iter().for_each(|(_, waker)| drop(crate::base::catch::catch(|| waker.wake())));
                 set = self.lock();
                 continue;
@@ -124,14 +127,18 @@ impl Alarms {
 }
 
 impl Dispatcher {
-    /// A dispatcher on the machine's clock, [`StdClock`]. Driven by [`blocking_dispatch_loop`](Self::blocking_dispatch_loop) it has no
-    /// thread of its own. Awaited, as in [`run_until`](Self::run_until), the clock keeps one thread for its timers.
+    /// Creates a dispatcher on the clock of the machine, [`StdClock`].
+    ///
+    /// Driven by [`blocking_dispatch_loop`](Self::blocking_dispatch_loop) it needs no extra thread.
+    /// Driven by [`run_until`](Self::run_until) and other async methods, the clock keeps one thread
+    /// for its timers.
     pub fn on_std() -> Self {
         Self::new(StdClock::new())
     }
 
-    /// Drives everything from this thread until `future` is done. While nothing is ready the thread is parked, until the next timer at
-    /// the latest.
+    /// Drives all tasks on this thread until `future` is done, and returns its output.
+    ///
+    /// While nothing is ready the thread parks, at most until the next timer.
     pub fn blocking_run_until<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let waker = thread_waker();
@@ -145,20 +152,22 @@ impl Dispatcher {
         output.expect("the loop ends when the future is done")
     }
 
-    /// Drives everything from this thread until `done` says so, which is asked after every poll and every wake-up. While nothing is
-    /// ready the thread is parked, until the next timer at the latest; it never spins.
+    /// Drives all tasks on this thread until `done` returns true. It is called after every poll and
+    /// every wake-up.
+    ///
+    /// While nothing is ready the thread parks, at most until the next timer. It never spins.
     pub fn blocking_dispatch_loop(&self, mut done: impl FnMut() -> bool) {
         let waker = thread_waker();
-        let mut driver = Driver::of(&self.inner);
+        let mut driver = Driver::new(&self.scheduler);
         while !done() {
-            if self.inner.step(None).is_some() {
+            if self.scheduler.step(None).is_some() {
                 continue;
             }
             match driver.register(&waker) {
-                Some(at) => thread::park_timeout(at.since(self.inner.now())),
+                Some(at) => thread::park_timeout(at.since(self.scheduler.now())),
                 None => thread::park(),
             }
         }
-        self.inner.hand_over();
+        self.scheduler.wake_drivers();
     }
 }

@@ -1,0 +1,99 @@
+//! [`SpawnedTask`]: a task of a dispatcher. A driver takes its future out, polls it and puts it
+//! back.
+//!
+//! | slot | meaning | next |
+//! |---|---|---|
+//! | `Idle(future)` | no driver polls it | `Polling` in `take` |
+//! | `Polling { again }` | a driver polls it; `again`: poll once more | `Idle`, or `Gone` |
+//! | `Gone` | the dispatcher was dropped | |
+
+use crate::base::lock::Lock;
+use crate::base::runtime::BoxFuture;
+use crate::base::sync::{AtomicBool, Ordering};
+use crate::dispatcher::{Ready, Scheduler};
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::task::{Context, Waker};
+
+/// A spawned task and its entry in the queue.
+pub(super) struct SpawnedTask {
+    pub(super) id: u64,
+    pub(super) queued: AtomicBool,
+    pub(super) future: Lock<FutureSlot>,
+    pub(super) scheduler: Arc<Scheduler>,
+}
+
+/// The future of a task, or the reason why it is not here.
+pub(super) enum FutureSlot {
+    Idle(BoxFuture<'static, ()>),
+    /// A driver polls it. `again`: another driver found it meanwhile, so it is polled once more.
+    Polling {
+        again: bool,
+    },
+    Gone,
+}
+
+impl SpawnedTask {
+    pub(super) fn run(self: Arc<Self>) {
+        let Some(mut future) = self.future.with(FutureSlot::take) else { return };
+        // A swap, not a store: a wake-up that found the task still queued did nothing else, and
+        // this poll must see the state that it announced.
+        self.queued.swap(false, Ordering::AcqRel);
+        let waker = Waker::from(Arc::clone(&self));
+        // Tasks of this crate contain their panics. If one escapes, the task is removed and the
+        // panic reaches the driver.
+        let remove = RemoveOnDrop(&self);
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            core::mem::forget(remove);
+            let (again, orphaned) = self.future.with(|slot| match slot {
+                FutureSlot::Polling { again } => {
+                    let again = *again;
+                    *slot = FutureSlot::Idle(future);
+                    (again, None)
+                }
+                _ => (false, Some(future)),
+            });
+            drop(orphaned);
+            if again {
+                let scheduler = Arc::clone(&self.scheduler);
+                scheduler.enqueue(Ready::Task(self));
+            }
+        }
+    }
+}
+
+/// Removes an ended task from the queue, also when its future panicked.
+struct RemoveOnDrop<'a>(&'a Arc<SpawnedTask>);
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        let ended = self.0.scheduler.queue.with(|queue| queue.tasks.remove(&self.0.id));
+        drop(ended);
+    }
+}
+
+impl FutureSlot {
+    /// Takes the future to poll it. If another driver polls it, sets `again` and returns `None`.
+    pub(super) fn take(&mut self) -> Option<BoxFuture<'static, ()>> {
+        if let Self::Polling { again } = self {
+            *again = true;
+            return None;
+        }
+        match core::mem::replace(self, Self::Polling { again: false }) {
+            Self::Idle(future) => Some(future),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
+impl Wake for SpawnedTask {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            let scheduler = Arc::clone(&self.scheduler);
+            scheduler.enqueue(Ready::Task(self));
+        }
+    }
+}

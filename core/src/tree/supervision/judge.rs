@@ -1,0 +1,152 @@
+//! The decision about a failed child: asks the strategy, applies the policy and the restart limit,
+//! and reports the result.
+
+use crate::base::catch;
+use crate::base::time::Instant;
+use crate::events::event::{Event, EventKinds, GaveUp};
+use crate::events::failure::{EscalationStage, FailureInfo};
+use crate::events::signal::Signal;
+use crate::supervise::decide;
+use crate::supervise::decide::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective};
+use crate::tree::any_ref::AnyRef;
+use crate::tree::member::Member;
+use crate::tree::node::Node;
+use crate::tree::supervision::restart_together;
+use crate::tree::supervision::state::{ChildAction, FailedChild};
+use crate::tree::supervision::strategy::SupervisorStrategy;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+/// Decides about a failure of `child` by its parent's strategy. Returns the action, and the failure
+/// with its restart count and window.
+pub(crate) fn judge(child: &Node, failed: FailedChild, failure: FailureInfo) -> (ChildAction, FailureInfo) {
+    let Some(parent) = child.parent() else { return (ChildAction::Stop, failure) };
+    let supervisor = parent.node();
+    let (awaited, own) =
+        supervisor.with_supervision(|supervision| (supervision.awaits_halt_of(child.id()), supervision.strategy.clone()));
+    if awaited {
+        // The child already had to halt by a restart plan. Its failure on the way changes nothing.
+        parent.notify(Signal::Failure(failure.clone()));
+        let is_temporary = child.policy() == RestartPolicy::Temporary;
+        return (if is_temporary { ChildAction::Stop } else { ChildAction::Wait(Duration::ZERO) }, failure);
+    }
+    // A new failure carries the current time; reading the clock again would cost more.
+    let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
+    let (rules, ordered, failure) = match own.or_else(|| supervisor.tree().strategy.clone()) {
+        Some(strategy) => consult(&*strategy, child, supervisor, now, failure),
+        // An escalated failure was already handled below. Without a strategy of the system it is
+        // not restarted at the top.
+        None if failure.stage() != EscalationStage::Initial && supervisor.is_guardian() => {
+            (Restarts::default(), SupervisorDirective::Escalate, failure)
+        }
+        None => (default_rules(supervisor), SupervisorDirective::Restart, failure),
+    };
+    let ordered = match (ordered, failed) {
+        (SupervisorDirective::Resume, FailedChild::Stateless) => SupervisorDirective::Restart,
+        (ordered, _) => ordered,
+    };
+    let (decision, gives_up) = supervisor.with_supervision(|supervision| supervision.decide(ordered, child, &rules, now));
+    let failure = failure.with_restarts(decision.restarts, rules.window);
+    let mut directive = decision.directive;
+    if decision.exceeded {
+        let left = siblings_left(parent, child, &rules);
+        if gives_up {
+            report_gave_up(supervisor, child, &failure, left);
+        }
+        // At the top the failure goes to the root in any case, and only the child ends.
+        if rules.budget == RestartBudget::PerChild && left > 0 && !parent.survives_child_failures() {
+            directive = SupervisorDirective::Stop;
+        }
+    }
+    child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
+    if parent.wants_signals() {
+        parent.notify(Signal::Failure(failure.clone()));
+    }
+    let action = match directive {
+        SupervisorDirective::Resume => ChildAction::Resume,
+        SupervisorDirective::Stop => ChildAction::Stop,
+        SupervisorDirective::Escalate => ChildAction::Escalate { exceeded: decision.exceeded },
+        SupervisorDirective::Restart => restart(parent, child, failed, &rules, now),
+    };
+    (action, failure)
+}
+
+/// Returns the restart rules of a parent without a strategy. The members at the top of a system are
+/// independent, so their restarts count separately.
+fn default_rules(parent: &Node) -> Restarts {
+    let own = parent.existing_supervision(|supervision| supervision.default_budget).unwrap_or_default();
+    Restarts { budget: if parent.is_guardian() { RestartBudget::PerChild } else { own }, ..Restarts::default() }
+}
+
+/// Returns how many siblings of `child` continue although it has exceeded its limit.
+fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &Restarts) -> usize {
+    let siblings_continue = rules.budget == RestartBudget::PerChild || parent.survives_child_failures();
+    if siblings_continue { parent.node().give_up_on(child.id()) } else { 0 }
+}
+
+fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
+    child.events().emit(EventKinds::GAVE_UP, || {
+        let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
+        let (restarts, window) = (failure.restarts(), failure.window());
+        Event::GaveUp(GaveUp { supervisor, child: child.path(), restarts, window, stopped, left })
+    });
+}
+
+/// Prepares the restart of `child`, and of all siblings that restart with it.
+fn restart(parent: &Arc<dyn Member>, child: &Node, failed: FailedChild, rules: &Restarts, now: Instant) -> ChildAction {
+    let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
+        let random = child.runtime().random();
+        parent
+            .node()
+            .with_supervision(|supervision| backoff.next(supervision.streaks.entry(child.id()).or_default(), now, random))
+    });
+    if rules.reach == Reach::One {
+        return ChildAction::Restart(wait);
+    }
+    let mut restarted = parent.node().children();
+    restarted.retain(|other| rules.reach == Reach::All || other.node().id() >= child.id());
+    if failed == FailedChild::Supervisor {
+        // A supervisor has no task that could wait, so the plan waits.
+        restart_together::begin(parent, restarted, None, wait);
+    } else {
+        restart_together::begin(parent, restarted, Some(child.id()), Duration::ZERO);
+    }
+    ChildAction::Wait(wait)
+}
+
+/// Returns the strategy of a parent: its own, else the system's default.
+pub(crate) fn strategy_of(parent: &Node) -> Option<Arc<dyn SupervisorStrategy>> {
+    parent.existing_supervision(|supervision| supervision.strategy.clone()).flatten().or_else(|| parent.tree().strategy.clone())
+}
+
+/// Asks the strategy, which sees the restart count. If it panics, the failure escalates and the
+/// panic is reported as another failure.
+fn consult(
+    strategy: &dyn SupervisorStrategy,
+    child: &Node,
+    supervisor: &Node,
+    now: Instant,
+    mut failure: FailureInfo,
+) -> (Restarts, SupervisorDirective, FailureInfo) {
+    let answer = catch::catch(|| {
+        let rules = strategy.restarts();
+        let restarts = supervisor
+            .with_supervision(|supervision| decide::count_recent(&rules, supervision.recent(child.id(), rules.budget), now));
+        failure.set_restarts(restarts, rules.window);
+        (rules, strategy.decide(&failure))
+    });
+    let (rules, ordered) = answer.unwrap_or_else(|reason| {
+        child.report_failure(reason);
+        (Restarts::default(), SupervisorDirective::Escalate)
+    });
+    (rules, ordered, failure)
+}
+
+/// Calls a hook of the parent's strategy about `child`, if a strategy is set.
+pub(crate) fn call_hook(child: &Arc<dyn Member>, hook: impl FnOnce(&dyn SupervisorStrategy, &AnyRef)) {
+    let Some(strategy) = child.node().parent().and_then(|parent| strategy_of(parent.node())) else { return };
+    let child_ref = AnyRef { member: Arc::clone(child) };
+    if let Err(reason) = catch::catch(|| hook(&*strategy, &child_ref)) {
+        child.node().report_failure(reason);
+    }
+}
