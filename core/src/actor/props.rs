@@ -248,7 +248,8 @@ impl<A: Actor> Props<A> {
     ///
     /// # Examples
     /// ```
-    /// use pleach::{Actor, Context, FailureInfo, Props, Signal};
+    /// use pleach::{Actor, Context, FailureInfo, Props};
+    /// use pleach::actor::Signal;
     ///
     /// enum Msg { Work(u32), ChildFailed(FailureInfo) }
     ///

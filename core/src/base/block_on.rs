@@ -34,7 +34,7 @@ pub(crate) fn thread_waker() -> Waker {
 /// # Examples
 ///
 /// ```
-/// let sum = pleach::block_on(async { 1 + 1 });
+/// let sum = pleach::runtime::block_on(async { 1 + 1 });
 /// assert_eq!(sum, 2);
 /// ```
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {

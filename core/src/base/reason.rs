@@ -13,7 +13,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use pleach::{Reason, catch_panic};
+/// use pleach::runtime::catch_panic;
+/// use pleach::supervise::Reason;
 ///
 /// let reason = catch_panic(|| panic!("disk full")).unwrap_err();
 /// assert!(matches!(&reason, Reason::Panic { message, .. } if message == "disk full"));

@@ -25,7 +25,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A runtime that adds a fixed offset to the clock of another one:
 ///
 /// ```
-/// use pleach::{BoxFuture, Dispatcher, Instant, Runtime};
+/// use pleach::runtime::{BoxFuture, Dispatcher, Instant, Runtime};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///

@@ -76,7 +76,7 @@ pub trait Clock: Send + Sync + 'static {
 /// The simulator runs a program in virtual time. A sleep of one hour takes no real time:
 ///
 /// ```
-/// use pleach::{Dispatcher, Instant};
+/// use pleach::runtime::{Dispatcher, Instant};
 /// use std::time::Duration;
 ///
 /// let sim = Dispatcher::seeded(7);
@@ -92,7 +92,7 @@ pub trait Clock: Send + Sync + 'static {
 /// On the clock of the machine, driven by the current thread:
 ///
 /// ```
-/// use pleach::Dispatcher;
+/// use pleach::runtime::Dispatcher;
 ///
 /// let dispatcher = Dispatcher::on_std();
 /// let sum = dispatcher.blocking_run_until(async { 1 + 1 });

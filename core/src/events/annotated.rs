@@ -10,7 +10,8 @@ use core::fmt;
 /// [`metadata`](crate::FailureInfo::metadata) holds the pairs and whose reason is the error itself.
 ///
 /// ```
-/// use pleach::{Actor, AnnotatedError, BoxError, Context};
+/// use pleach::{Actor, BoxError, Context};
+/// use pleach::supervise::AnnotatedError;
 ///
 /// struct Uplink;
 ///

@@ -15,7 +15,7 @@ use core::fmt;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::Dispatcher;
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let token = CancelToken::root(sim.runtime());
@@ -156,7 +156,9 @@ impl From<BoxError> for Cause {
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{BoxError, Dispatcher, System};
+/// use pleach::BoxError;
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();

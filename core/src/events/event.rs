@@ -16,7 +16,10 @@ use core::time::Duration;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{BoxError, Dispatcher, Event, System};
+/// use pleach::BoxError;
+/// use pleach::events::Event;
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();
@@ -86,7 +89,7 @@ pub enum Event {
 /// # Examples
 ///
 /// ```
-/// use pleach::EventKinds;
+/// use pleach::events::EventKinds;
 ///
 /// let kinds = EventKinds::FAILURES | EventKinds::DEAD_LETTERS;
 /// assert!(kinds.contains(EventKinds::FAILURES));

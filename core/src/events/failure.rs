@@ -27,13 +27,14 @@ pub const METADATA_MAX: usize = 32;
 /// # Examples
 ///
 /// ```
-/// use pleach::{FailureInfo, Reason};
+/// use pleach::FailureInfo;
+/// use pleach::supervise::Reason;
 ///
 /// let reason = Reason::Error("no change left".into());
 /// let failure = FailureInfo::of("/user/till".parse()?, reason).with_metadata("currency", "EUR");
 /// assert_eq!(failure.to_string(), "/user/till failed: no change left");
 /// assert_eq!(failure.metadata()["currency"], "EUR");
-/// # Ok::<(), pleach::PathError>(())
+/// # Ok::<(), pleach::actor::PathError>(())
 /// ```
 #[derive(Clone)]
 pub struct FailureInfo(Arc<FailureRecord>);
@@ -101,7 +102,8 @@ impl FailureInfo {
     /// It has id 0, incarnation 0, no restarts and time zero. The `with_…` methods change these.
     ///
     /// ```
-    /// use pleach::{FailureInfo, Reason, SupervisorDirective, SupervisorStrategy};
+    /// use pleach::FailureInfo;
+    /// use pleach::supervise::{Reason, SupervisorDirective, SupervisorStrategy};
     ///
     /// // A strategy that gives up on the third failure.
     /// let strategy = |failure: &FailureInfo| match failure.restarts() {
@@ -112,7 +114,7 @@ impl FailureInfo {
     /// assert_eq!(strategy.decide(&failure), SupervisorDirective::Restart);
     /// let third = failure.with_restarts(2, std::time::Duration::from_secs(5));
     /// assert_eq!(strategy.decide(&third), SupervisorDirective::Stop);
-    /// # Ok::<(), pleach::PathError>(())
+    /// # Ok::<(), pleach::actor::PathError>(())
     /// ```
     pub fn of(path: ActorPath, reason: Reason) -> Self {
         Self::new(ActorId::new(0, 0), path, 0, reason, Instant::ZERO)

@@ -47,7 +47,10 @@ pub(crate) fn any_tree_wants_lifecycle() -> bool {
 /// The event hub of a system; returned by `System::hub`. A cheap handle that keeps nothing running.
 ///
 /// ```
-/// use pleach::{Dispatcher, Event, EventKinds, Props, SubscriptionOptions, System};
+/// use pleach::Props;
+/// use pleach::events::{Event, EventKinds, SubscriptionOptions};
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();

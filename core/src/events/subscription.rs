@@ -66,7 +66,10 @@ impl Default for SubscriptionOptions {
 /// # Examples
 ///
 /// ```
-/// use pleach::{BoxError, Dispatcher, Event, Props, SubscriptionOptions, System};
+/// use pleach::{BoxError, Props};
+/// use pleach::events::{Event, SubscriptionOptions};
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();

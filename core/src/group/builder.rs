@@ -165,7 +165,9 @@ impl<T> GroupBuilder<T> {
     /// runtime have a cancel grace.
     ///
     /// ```
-    /// use pleach::{CancelToken, Dispatcher, GroupBuilder, TaskError};
+    /// use pleach::CancelToken;
+    /// use pleach::group::{GroupBuilder, TaskError};
+    /// use pleach::runtime::Dispatcher;
     /// use std::time::Duration;
     ///
     /// let dispatcher = Dispatcher::seeded(1);

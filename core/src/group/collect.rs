@@ -66,7 +66,9 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// or with the cause if the group was cancelled.
     ///
     /// ```
-    /// # use pleach::{CancelToken, Dispatcher, GroupBuilder};
+    /// # use pleach::CancelToken;
+    /// # use pleach::group::GroupBuilder;
+    /// # use pleach::runtime::Dispatcher;
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {
@@ -99,7 +101,9 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// order of the items.
     ///
     /// ```
-    /// # use pleach::{CancelToken, Dispatcher, GroupBuilder};
+    /// # use pleach::CancelToken;
+    /// # use pleach::group::GroupBuilder;
+    /// # use pleach::runtime::Dispatcher;
     /// # let sim = Dispatcher::seeded(1);
     /// # let token = CancelToken::root(sim.runtime());
     /// # sim.simulate(async {

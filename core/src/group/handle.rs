@@ -29,7 +29,9 @@ use futures_core::Stream;
 /// Dropping the group cancels its tasks.
 ///
 /// ```
-/// use pleach::{CancelToken, Dispatcher, GroupBuilder};
+/// use pleach::CancelToken;
+/// use pleach::group::GroupBuilder;
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let token = CancelToken::root(sim.runtime());

@@ -18,7 +18,9 @@ use core::time::Duration;
 /// Builds a task with a name, a deadline or a cancel grace; from `task()` of a group.
 ///
 /// ```
-/// use pleach::{CancelToken, Dispatcher, GroupBuilder};
+/// use pleach::CancelToken;
+/// use pleach::group::GroupBuilder;
+/// use pleach::runtime::Dispatcher;
 /// use std::time::Duration;
 ///
 /// let sim = Dispatcher::seeded(1);

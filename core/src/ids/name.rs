@@ -49,7 +49,7 @@ impl Name {
     /// # Examples
     ///
     /// ```
-    /// use pleach::{Name, NameFault};
+    /// use pleach::actor::{Name, NameFault};
     ///
     /// assert_eq!(Name::new("billing").unwrap().to_string(), "billing");
     /// assert_eq!(Name::new("a/b").unwrap_err().why, NameFault::Character);

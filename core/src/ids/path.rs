@@ -55,7 +55,7 @@ impl fmt::Display for ActorId {
 /// # Examples
 ///
 /// ```
-/// use pleach::ActorPath;
+/// use pleach::actor::ActorPath;
 ///
 /// let path: ActorPath = "/user/workers/budget".parse().unwrap();
 /// assert_eq!(path.parent().unwrap(), "/user/workers");

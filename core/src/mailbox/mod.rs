@@ -153,7 +153,7 @@ impl Default for Mailbox {
 ///
 /// # Examples
 /// ```
-/// use pleach::{Priority, PriorityEnvelope};
+/// use pleach::actor::{Priority, PriorityEnvelope};
 ///
 /// let urgent = PriorityEnvelope::new("stop the press", Priority::HIGHEST);
 /// assert!(urgent.priority > Priority::NORMAL);

@@ -229,7 +229,8 @@ impl Scope {
     /// use.
     ///
     /// ```
-    /// use pleach::{CancelToken, Dispatcher, Scope};
+    /// use pleach::{CancelToken, Scope};
+    /// use pleach::runtime::Dispatcher;
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let scope = Scope::under(&CancelToken::root(sim.runtime()));

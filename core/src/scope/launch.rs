@@ -9,7 +9,8 @@ use core::time::Duration;
 /// Builds a task of a scope; from [`Scope::task`].
 ///
 /// ```
-/// use pleach::{CancelToken, Dispatcher, Scope};
+/// use pleach::{CancelToken, Scope};
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
@@ -51,7 +52,8 @@ impl<'a> Launch<'a> {
     /// running.
     ///
     /// ```
-    /// use pleach::{CancelToken, Dispatcher, Exit, Scope};
+    /// use pleach::{CancelToken, Exit, Scope};
+    /// use pleach::runtime::Dispatcher;
     /// use std::time::Duration;
     ///
     /// let dispatcher = Dispatcher::seeded(1);

@@ -173,7 +173,8 @@ impl Scope {
     /// or the mailbox has no capacity.
     ///
     /// ```
-    /// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
+    /// use pleach::{BoxError, CancelToken, Props, Scope};
+    /// use pleach::runtime::Dispatcher;
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let scope = Scope::under(&CancelToken::root(sim.runtime()));

@@ -35,7 +35,8 @@ pub struct Producer<T> {
 /// Dropping it makes the producer's sends fail.
 ///
 /// ```
-/// use pleach::{CancelToken, Dispatcher, Scope};
+/// use pleach::{CancelToken, Scope};
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));

@@ -148,7 +148,10 @@ impl Supervisor {
     /// after its current message.
     ///
     /// ```
-    /// use pleach::{Dispatcher, Exit, OneForOne, System};
+    /// use pleach::Exit;
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::supervise::OneForOne;
+    /// use pleach::system::System;
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("shop", sim.runtime()).build().unwrap();

@@ -16,7 +16,7 @@ use core::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use pleach::ExponentialBackoff;
+/// use pleach::supervise::ExponentialBackoff;
 /// use std::time::Duration;
 ///
 /// let (min, max) = (Duration::from_millis(100), Duration::from_secs(1));

@@ -33,7 +33,8 @@ pub enum SupervisorDirective {
 /// # Examples
 ///
 /// ```
-/// use pleach::{Props, RestartPolicy};
+/// use pleach::Props;
+/// use pleach::supervise::RestartPolicy;
 ///
 /// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
 ///     *sum += n;

@@ -21,7 +21,9 @@ use core::time::Duration;
 /// Builds a [`System`]; from [`System::builder`].
 ///
 /// ```
-/// use pleach::{Dispatcher, OneForOne, System};
+/// use pleach::runtime::Dispatcher;
+/// use pleach::supervise::OneForOne;
+/// use pleach::system::System;
 /// use std::time::Duration;
 ///
 /// let sim = Dispatcher::seeded(1);
@@ -30,7 +32,7 @@ use core::time::Duration;
 ///     .strategy(OneForOne::new().intensity(5, Duration::from_secs(10)))
 ///     .build()?;
 /// assert_eq!(system.name(), "shop");
-/// # Ok::<(), pleach::NameError>(())
+/// # Ok::<(), pleach::actor::NameError>(())
 /// ```
 #[must_use = "a system is created by `build`"]
 pub struct SystemBuilder {

@@ -52,7 +52,9 @@ use core::fmt;
 /// [`shutdown`](Self::shutdown) ends it in an orderly way.
 ///
 /// ```
-/// use pleach::{BoxError, Dispatcher, Props, System};
+/// use pleach::{BoxError, Props};
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 /// use std::time::Duration;
 ///
 /// let sim = Dispatcher::seeded(1);
@@ -104,7 +106,9 @@ impl System {
     /// The call itself spawns the actor, which keeps running if the future is dropped.
     ///
     /// ```
-    /// use pleach::{Actor, BoxError, Context, Dispatcher, Props, System};
+    /// use pleach::{Actor, BoxError, Context, Props};
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
     ///
     /// struct Listener;
     ///
@@ -216,7 +220,9 @@ impl System {
     /// token itself ends nothing.
     ///
     /// ```
-    /// use pleach::{Dispatcher, Props, System};
+    /// use pleach::Props;
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("server", sim.runtime()).build().unwrap();

@@ -134,7 +134,8 @@ impl System {
     /// Returns the system in [`MountError`] if the scope is closing, or the name is in use.
     ///
     /// ```
-    /// use pleach::{Dispatcher, System};
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let outer = System::builder("outer", sim.runtime()).build().unwrap();

@@ -23,7 +23,9 @@ use core::task::{Context, Poll};
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{BoxError, Dispatcher, System};
+/// use pleach::BoxError;
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();

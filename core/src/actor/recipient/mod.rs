@@ -52,7 +52,9 @@ use core::task::{Poll, Waker};
 ///
 /// # Examples
 /// ```
-/// # use pleach::{BoxError, CancelToken, Dispatcher, Props, Recipient, Reply, Scope};
+/// # use pleach::{BoxError, CancelToken, Props, Reply, Scope};
+/// # use pleach::actor::Recipient;
+/// # use pleach::runtime::Dispatcher;
 /// # let sim = Dispatcher::seeded(1);
 /// # let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// enum Shop { Price(u32), Last(Reply<u32>) }

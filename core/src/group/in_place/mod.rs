@@ -41,7 +41,9 @@ use futures_core::Stream;
 /// Dropping the group drops its tasks.
 ///
 /// ```
-/// use pleach::{CancelToken, Dispatcher, GroupBuilder};
+/// use pleach::CancelToken;
+/// use pleach::group::GroupBuilder;
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let token = CancelToken::root(sim.runtime());

@@ -28,7 +28,8 @@ pub const POOL_SIZE_MAX: usize = 65_536;
 /// Defaults: round robin, the supervision of the system, no replacement of ended workers.
 ///
 /// ```
-/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
+/// use pleach::{BoxError, CancelToken, Props, Scope};
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
@@ -37,7 +38,7 @@ pub const POOL_SIZE_MAX: usize = 65_536;
 ///     .least_loaded()
 ///     .build()?;
 /// pool.tell("sunset.png".to_string()).unwrap();
-/// # Ok::<(), pleach::PoolError>(())
+/// # Ok::<(), pleach::routing::PoolError>(())
 /// ```
 #[must_use = "a pool is created by `build`"]
 pub struct PoolBuilder<M: Send + 'static> {

@@ -82,7 +82,8 @@ use core::time::Duration;
 /// permanently is skipped, or [replaced](PoolBuilder::replace_ended).
 ///
 /// ```
-/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope};
+/// use pleach::{BoxError, CancelToken, Props, Scope};
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
@@ -98,7 +99,7 @@ use core::time::Duration;
 /// pool.any().close();
 /// sim.simulate(pool.any().exited()).unwrap();
 /// assert_eq!(pool.counts().handled, 8);
-/// # Ok::<(), pleach::PoolError>(())
+/// # Ok::<(), pleach::routing::PoolError>(())
 /// ```
 pub struct Pool<M: Send + 'static> {
     state: Arc<PoolState<M>>,

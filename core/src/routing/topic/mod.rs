@@ -34,7 +34,9 @@ use core::task::Poll;
 /// Publishes each message to all subscribed actors. Clones refer to the same topic.
 ///
 /// ```
-/// use pleach::{BoxError, CancelToken, Dispatcher, Props, Scope, SlowSubscriber, Topic};
+/// use pleach::{BoxError, CancelToken, Props, Scope};
+/// use pleach::routing::{SlowSubscriber, Topic};
+/// use pleach::runtime::Dispatcher;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));

@@ -32,7 +32,8 @@ const PARTIAL_MAX: usize = 256;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{EscalationSink, FailureInfo, Reason};
+/// use pleach::FailureInfo;
+/// use pleach::supervise::{EscalationSink, Reason};
 ///
 /// /// Accepts failures of one part of the tree and refuses all others.
 /// struct Billing;

@@ -24,7 +24,9 @@ use core::time::Duration;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{Dispatcher, FailureInfo, System};
+/// use pleach::FailureInfo;
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();
@@ -77,7 +79,7 @@ where
 /// # Examples
 ///
 /// ```
-/// use pleach::{ExponentialBackoff, OneForOne};
+/// use pleach::supervise::{ExponentialBackoff, OneForOne};
 /// use std::time::Duration;
 ///
 /// let strategy = OneForOne::new()
@@ -93,7 +95,8 @@ pub type OneForOne = RestartStrategy<One>;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::{Dispatcher, System};
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
 ///
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime()).build().unwrap();
@@ -118,7 +121,7 @@ pub type OneForAll = RestartStrategy<All>;
 /// # Examples
 ///
 /// ```
-/// use pleach::RestForOne;
+/// use pleach::supervise::RestForOne;
 ///
 /// // "writer" depends on "connection": a failure of "connection" restarts both.
 /// // supervisor.spawn("connection", ..), then supervisor.spawn("writer", ..)
@@ -274,7 +277,8 @@ impl<R> fmt::Debug for RestartStrategy<R> {
 /// # Examples
 ///
 /// ```
-/// use pleach::{AlwaysRestart, FailureInfo, Reason, SupervisorDirective, SupervisorStrategy};
+/// use pleach::FailureInfo;
+/// use pleach::supervise::{AlwaysRestart, Reason, SupervisorDirective, SupervisorStrategy};
 ///
 /// let failure = FailureInfo::of("/user/till".parse().unwrap(), Reason::Error("no change".into()));
 /// assert_eq!(AlwaysRestart.decide(&failure), SupervisorDirective::Restart);

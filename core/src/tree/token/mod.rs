@@ -38,7 +38,7 @@ use slab::Slab;
 ///
 /// ```
 /// use pleach::prelude::*;
-/// use pleach::Dispatcher;
+/// use pleach::runtime::Dispatcher;
 /// use std::time::Duration;
 ///
 /// let sim = Dispatcher::seeded(1);
