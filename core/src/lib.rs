@@ -3,14 +3,14 @@
 //! Every running thing is a member of the tree and has a parent. Cancellation goes down the tree;
 //! exits and failures go up. This crate is the core of `pleach`, which applications use.
 //!
-//! - It is `no_std` + `alloc`. Feature `std` (default) adds panic catching, threads and a real clock.
+//! - It is `no_std` + `alloc`. Feature `std` (default) adds panic catching, threads and a clock.
 //! - It reaches the outside only through the [`Runtime`] trait. [`Dispatcher`] is the built-in
 //!   runtime, also with a seed and virtual time for tests.
 //! - All `unsafe` code is in one file, `base/lock.rs`.
 //!
-//! The modules below are declared in layer order. A module imports only from modules above it; a
-//! check fails on an upward import. Read `tree::node` (the tree), `mailbox` (the queue), `actor::cell`
-//! (the loop of an actor) and `tree::supervision` (what follows a failure) first.
+//! The modules below are declared in layer order: a module imports only from modules above it.
+//! Start with `tree::node` (the tree), `mailbox` (the queue), `actor::cell` (the loop of an actor)
+//! and `tree::supervision` (what follows a failure).
 #![no_std]
 #![warn(missing_docs)]
 

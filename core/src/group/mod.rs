@@ -5,7 +5,7 @@
 //!    go ─► GoFuture ─► admission: in flight ─► Executor ─► results: unread ─► NextFuture ─► next
 //!                      (limit, buffer)            │
 //!                                                 ├─ RunnerExecutor: runners, tasks of the runtime
-//!                                                 └─ InPlace: the task that awaits go, next or wait
+//!                                                 └─ InPlace: the task that awaits the group
 //! ```
 //!
 //! [`state::GroupState`] owns the coordination: it decides which task is admitted, which caller

@@ -5,7 +5,7 @@
 //!
 //! | word | meaning | set by | cleared by |
 //! |---|---|---|---|
-//! | bit 0, `WOKEN` | woken since the last poll began | `wake`, `retire` | `begin_poll`, `park_at`, `reuse` |
+//! | `WOKEN` | bit 0: woken since its poll | a wake, `retire` | `begin_poll`, `park_at`, `reuse` |
 //! | other bits | index of the task plus one, or 0 | `park_at` | `retire` |
 //!
 //! Invariants:

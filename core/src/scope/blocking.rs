@@ -200,7 +200,11 @@ impl<A: Actor> ActorContext<A> {
     ///     type Msg = std::path::PathBuf;
     ///     type Error = BoxError;
     ///
-    ///     async fn handle(&mut self, path: Self::Msg, cx: &mut Context<Self>) -> Result<(), BoxError> {
+    ///     async fn handle(
+    ///         &mut self,
+    ///         path: Self::Msg,
+    ///         cx: &mut Context<Self>,
+    ///     ) -> Result<(), BoxError> {
     ///         let bytes = cx.blocking("read", move |_token| std::fs::read(path)).await??;
     ///         drop(bytes);
     ///         Ok(())

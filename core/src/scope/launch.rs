@@ -16,7 +16,7 @@ use core::time::Duration;
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// let task = scope.task().named("probe").isolated().launch(async { Err("no route") }).unwrap();
 /// assert!(!sim.simulate(task.exited()).unwrap().is_clean());
-/// assert!(!scope.token().is_cancelled(), "the failure of an isolated task does not cancel the scope");
+/// assert!(!scope.token().is_cancelled(), "an isolated task does not cancel its scope");
 /// ```
 #[must_use = "a task is started by `launch`"]
 pub struct Launch<'a> {

@@ -49,9 +49,9 @@ pub(crate) enum ScopeRole {
 }
 
 impl ScopeMember {
-    /// Refuses new children and plans the stop of the present ones. Returns false if there are none,
-    /// or if they are stopping in this mode already: planning again on every call would cost a pass
-    /// over all children.
+    /// Refuses new children and plans the stop of the present ones. Returns false if there are
+    /// none, or if they are stopping in this mode already: planning again on every call would cost
+    /// a pass over all children.
     fn plan_stop(&self, how: StopMode) -> bool {
         let begins = !self.node.is_stopping_with(how) && self.node.set_stop_mode(how);
         if begins {

@@ -3,7 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `mod` | [`Scope`], the owning handle |
-//! | `member` | `ScopeMember`: the node of a scope, supervisor or guardian, and what a child's failure does |
+//! | `member` | `ScopeMember`: the member of a scope, supervisor or guardian |
 //! | `launch` | [`Launch`]: options of a task |
 //! | `supervisor` | [`Supervisor`]: a scope that restarts its children |
 //! | `producer` | a task that fills a bounded channel |

@@ -30,7 +30,8 @@ use core::fmt;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), pleach::Error> {
 /// let system = ActorSystem::new("shop")?;
-/// let workers = system.supervisor("workers", OneForOne::new().intensity(3, Duration::from_secs(5)))?;
+/// let strategy = OneForOne::new().intensity(3, Duration::from_secs(5));
+/// let workers = system.supervisor("workers", strategy)?;
 /// let sum = workers.spawn("sum", Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
 ///     *sum += n;
 ///     if n > 0 { Ok(()) } else { Err("zero") }
@@ -128,7 +129,8 @@ impl Supervisor {
     /// Does not count as a failure.
     ///
     /// # Errors
-    /// Returns a [`ChildError`] if no such child exists, or it is a task or scope, which cannot restart.
+    /// Returns a [`ChildError`] if no such child exists, or it is a task or scope, which cannot
+    /// restart.
     pub fn restart_child(&self, name: &str) -> Result<(), ChildError> {
         child::restart_child(self.member.node(), name)
     }

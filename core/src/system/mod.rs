@@ -127,7 +127,8 @@ impl System {
     ///
     /// let sim = Dispatcher::seeded(1);
     /// let system = System::builder("server", sim.runtime()).build().unwrap();
-    /// let listener = sim.simulate(system.spawn_started("listener", Props::new(|| Listener))).unwrap();
+    /// let starting = system.spawn_started("listener", Props::new(|| Listener));
+    /// let listener = sim.simulate(starting).unwrap();
     /// assert!(listener.is_ok(), "the port is bound");
     /// ```
     pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {

@@ -5,7 +5,7 @@
 //!
 //! | outer scope | effect on the inner system |
 //! |---|---|
-//! | stops or closes | shuts down within three quarters of the outer system's grace, then is cancelled |
+//! | stops or closes | shuts down within 3/4 of the outer system's grace, then is cancelled |
 //! | is cancelled | is cancelled with the same cause |
 //! | waits for its children | is waited for |
 //!

@@ -1,7 +1,7 @@
 //! `Runner`: a task of the runtime that polls the tasks of a group, one after the other.
 //!
-//! Any runner polls any task: a woken task goes back to the queue of the executor. A group therefore
-//! needs one runtime task per worker thread, not one per task.
+//! Any runner polls any task: a woken task goes back to the queue of the executor. A group
+//! therefore needs one runtime task per worker thread, not one per task.
 
 use crate::events::cause::Cause;
 use crate::group::executor;

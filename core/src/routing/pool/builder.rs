@@ -34,7 +34,9 @@ pub const POOL_SIZE_MAX: usize = 65_536;
 /// let sim = Dispatcher::seeded(1);
 /// let scope = Scope::under(&CancelToken::root(sim.runtime()));
 /// let pool = scope
-///     .pool("resize", 4, |index| Props::from_fn(move || index, |_, _picture: String| Ok::<(), BoxError>(())))
+///     .pool("resize", 4, |index| {
+///         Props::from_fn(move || index, |_, _picture: String| Ok::<(), BoxError>(()))
+///     })
 ///     .least_loaded()
 ///     .build()?;
 /// pool.tell("sunset.png".to_string()).unwrap();

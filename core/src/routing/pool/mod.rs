@@ -39,10 +39,6 @@ pub(crate) mod choice;
 pub(crate) mod send;
 pub(crate) mod worker_list;
 
-pub use crate::routing::pool::ask::PoolAsk;
-pub use crate::routing::pool::builder::{PoolBuilder, PoolError};
-pub use crate::routing::pool::send::PoolSend;
-
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::reply::Reply;
 use crate::base::catch;
@@ -55,8 +51,10 @@ use crate::events::counts::Counts;
 use crate::ids::path::ActorPath;
 use crate::mailbox::PriorityEnvelope;
 use crate::mailbox::send_error::SendError;
-use crate::routing::pool::builder::{WorkerFactory, WorkerStarter, check_size};
+use crate::routing::pool::ask::PoolAsk;
+use crate::routing::pool::builder::{PoolBuilder, PoolError, WorkerFactory, WorkerStarter, check_size};
 use crate::routing::pool::choice::{Routing, Worker};
+use crate::routing::pool::send::PoolSend;
 use crate::routing::pool::worker_list::WorkerList;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartBudget;
