@@ -14,7 +14,7 @@ struct Post {
 
 /// The answer of an editor.
 #[derive(Serialize, Deserialize)]
-enum Verdict {
+enum Review {
     Publish,
     Rewrite(String),
 }
@@ -29,8 +29,8 @@ async fn write(mut post: Post) -> Result<Post, pleach::BoxError> {
 async fn review(cx: NodeContext, mut post: Post) -> Result<Post, pleach::BoxError> {
     // A waiting run uses no thread and no task. The process can end.
     match cx.interrupt("verdict", &post.text).await {
-        Verdict::Publish => post.published = true,
-        Verdict::Rewrite(text) => post.text = text,
+        Review::Publish => post.published = true,
+        Review::Rewrite(text) => post.text = text,
     }
     Ok(post)
 }
@@ -50,20 +50,20 @@ async fn main() -> Result<(), pleach::Error> {
     println!("{paused}");
     assert!(matches!(paused.fault(), RunFault::Paused { keys, .. } if *keys == ["verdict"]));
 
-    // An answer that is not a `Verdict` is rejected, and the run keeps waiting.
+    // An answer that is not a `Review` is rejected, and the run keeps waiting.
     let refused = graph.resume("post-1").resume_with("verdict", &42).checkpoint(&store).await.expect_err("42 is not a verdict");
     println!("{refused}");
 
     // An editor elsewhere, such as a web handler, reads the question and posts a stored answer.
     let editor = RunRemote::new(&store, "post-1");
     println!("{:?}", editor.look().await?.tokens);
-    editor.resume_with("verdict", &Verdict::Rewrite("Actors are bounded".into())).await?;
+    editor.resume_with("verdict", &Review::Rewrite("Actors are bounded".into())).await?;
 
     // The next driver takes the answer. A `Worker` does this automatically.
     let paused = graph.resume("post-1").checkpoint(&store).await.expect_err("it asks again");
     assert!(matches!(paused.fault(), RunFault::Paused { .. }));
 
-    let post = graph.resume("post-1").resume_with("verdict", &Verdict::Publish).checkpoint(&store).await?;
+    let post = graph.resume("post-1").resume_with("verdict", &Review::Publish).checkpoint(&store).await?;
     println!("{post:?}");
     assert_eq!((post.text.as_str(), post.published), ("Actors are bounded", true));
     Ok(())

@@ -9,20 +9,21 @@ pub mod counter;
 #[cfg(feature = "graph")]
 pub mod counting;
 #[cfg(feature = "graph")]
-pub mod flaky;
+pub mod failing_connection;
 #[cfg(feature = "graph")]
-pub mod kept;
+pub mod flaky_store;
 pub mod logged;
-#[cfg(feature = "graph")]
-pub mod mortal;
-pub mod outside;
 pub mod pool_worker;
 #[cfg(feature = "graph")]
 pub mod process;
 #[cfg(feature = "graph")]
-pub mod shift;
+pub mod shared_runs;
 #[cfg(feature = "graph")]
-pub mod slow;
+pub mod side_effects;
+#[cfg(feature = "graph")]
+pub mod slow_store;
+#[cfg(feature = "graph")]
+pub mod stored;
 pub mod tasks;
 
 use pleach::events::DeadLetterReason;

@@ -42,7 +42,7 @@ impl Process {
     }
 
     /// Resumes polling.
-    pub fn go_on(&self) {
+    pub fn continue_now(&self) {
         let waiting = {
             let mut state = self.0.state.lock().unwrap();
             state.is_stopped = false;
@@ -57,7 +57,7 @@ impl Process {
         let until = self.0.outside.now() + time;
         self.0.state.lock().unwrap().stopped_for += time;
         self.0.outside.sleep_until(until).await;
-        self.go_on();
+        self.continue_now();
     }
 
     /// Moves the time of day forward.

@@ -1,7 +1,7 @@
 //! C9: when a node that received an answer or a signal counts as waiting, while another of its
 //! waits is open.
 
-use crate::common::flaky::FlakyStore;
+use crate::common::flaky_store::FlakyStore;
 use crate::{pass, sum};
 use futures::future::{Either, select};
 use pleach::CompiledGraph;

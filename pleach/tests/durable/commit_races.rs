@@ -1,7 +1,7 @@
 //! C4, C6, C8, C9, C12: nodes and runs that are cancelled or dropped while their records are being
 //! written.
-use crate::common::flaky::FlakyStore;
-use crate::common::outside::{World, dropped_after, rest, with, world};
+use crate::common::flaky_store::FlakyStore;
+use crate::common::side_effects::{SideEffects, dropped_after, rest, side_effects, with};
 use crate::{add_one, one, pass, sum};
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[test]
 fn c4_effect_is_not_repeated_if_its_node_times_out_during_its_commit() {
     let node = |cx: NodeContext, n: u32| async move {
-        let outside = world(&cx);
+        let outside = side_effects(&cx);
         let got = cx
             .effect("charge", move |_| async move {
                 outside.happen("charge");
@@ -25,7 +25,7 @@ fn c4_effect_is_not_repeated_if_its_node_times_out_during_its_commit() {
     };
     let graph = one(node, Policy::new().timeout(Duration::from_millis(15)).retry(Retry::times(9)));
     let sim = Sim::new(1);
-    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
     store.commit_slowly(sim.runtime(), Duration::from_millis(10));
     assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 6);
     assert_eq!(outside.all(), ["charge"]);
@@ -38,7 +38,7 @@ fn c9_signal_is_not_lost_if_its_node_times_out_during_the_take() {
     // at the timeout.
     let graph = one(node, Policy::new().timeout(Duration::from_millis(30)).retry(Retry::times(9)));
     let sim = Sim::new(1);
-    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
     store.commit_slowly(sim.runtime(), Duration::from_millis(10));
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
@@ -52,12 +52,12 @@ fn c9_signal_is_not_lost_if_its_node_times_out_during_the_take() {
 fn c12_first_deadline_counts_even_if_its_record_was_not_durable() {
     let node = |cx: NodeContext, n: u32| async move {
         cx.sleep("s", Duration::from_millis(100)).await;
-        world(&cx).happen(format!("{}", cx.attempt()));
+        side_effects(&cx).happen(format!("{}", cx.attempt()));
         Ok::<_, String>(n)
     };
     let graph = one(node, Policy::new().timeout(Duration::from_millis(15)).retry(Retry::times(90)));
     let sim = Sim::new(1);
-    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
     store.commit_slowly(sim.runtime(), Duration::from_millis(10));
     let began = sim.now();
     sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap();
@@ -99,7 +99,7 @@ fn c8_timed_out_spawned_node_that_asks_again_pauses_the_run() {
         .unwrap();
     for seed in 0..20 {
         let sim = Sim::new(seed);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let token = sim.token();
         let (t, clock) = (token.clone(), sim.runtime());
         sim.runtime().spawn(Box::pin(async move {
@@ -117,7 +117,7 @@ fn c9_signal_reaches_a_waiting_branch_while_another_works() {
     let waits = |cx: NodeContext, n: u32| async move {
         let got = cx.signal::<u32>("go").await;
         let c = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
-        world(&cx).happen(format!("{}", c.now().since(*cx.extension::<Instant>().unwrap()).as_secs()));
+        side_effects(&cx).happen(format!("{}", c.now().since(*cx.extension::<Instant>().unwrap()).as_secs()));
         Ok::<_, String>(n + got)
     };
     let busy = |cx: NodeContext, n: u32| async move {
@@ -135,7 +135,7 @@ fn c9_signal_reaches_a_waiting_branch_while_another_works() {
         .compile()
         .unwrap();
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
         clock.sleep_until(clock.now() + Duration::from_secs(10)).await;
@@ -153,14 +153,14 @@ fn c9_signal_reaches_a_waiting_branch_while_another_works() {
 #[test]
 fn c6_run_ended_at_any_moment_is_released_and_can_be_resumed() {
     let node = |cx: NodeContext, n: u32| async move {
-        world(&cx).happen("ran");
+        side_effects(&cx).happen("ran");
         cx.effect("e", |_| async { Ok::<_, String>(()) }).await?;
         Ok::<_, String>(n + 1)
     };
     for failing in [false, true] {
         let graph = {
             let last = move |cx: NodeContext, n: u32| async move {
-                world(&cx).happen("last");
+                side_effects(&cx).happen("last");
                 if failing { Err("no".to_string()) } else { Ok::<_, String>(n + 1) }
             };
             Graph::new("g")
@@ -175,7 +175,7 @@ fn c6_run_ended_at_any_moment_is_released_and_can_be_resumed() {
         for millis in 0..90 {
             for is_dropped in [false, true] {
                 let sim = Sim::new(1);
-                let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+                let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
                 store.commit_slowly(sim.runtime(), Duration::from_millis(10));
                 let token = sim.token();
                 let (t, clock) = (token.clone(), sim.runtime());
@@ -221,7 +221,7 @@ fn c8_paused_run_whose_sleep_has_ended_is_not_due() {
     };
     let graph = one(node, Policy::new());
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["k"]), "{error}");
     let info = sim.run(async { store.head("r").await }).unwrap();
@@ -242,7 +242,7 @@ fn c4_pending_error_of_one_attempt_does_not_affect_the_next() {
     };
     let graph = one(node, Policy::new().retry(Retry::times(2)));
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 2);
 }
 
@@ -253,7 +253,7 @@ fn c6_run_dropped_while_it_is_created_or_claimed_is_released() {
     let mut held = 0;
     for (at, what) in (0..25).flat_map(|at| [(at, "made"), (at, "claimed"), (at, "forked"), (at, "worked on")]) {
         let sim = Sim::new(at);
-        let (inside, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (inside, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let store = FlakyStore::new(inside.clone());
         if what != "made" {
             sim.run(async { graph.run(1).id("r").checkpoint(&inside).on(sim.runtime()).enqueue().await }).unwrap();

@@ -1,6 +1,6 @@
 //! C2, C3, F4, F6, F9, F10, F11: a run that crashes at any commit, before or after the commit
 //! landed, resumes from the store to the same result and repeats no committed node.
-use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -130,7 +130,7 @@ async fn committed(store: &MemoryStore, run: &str) -> HashSet<String> {
 ///
 /// Returns the names of the executed nodes in the order of the last state, and the number of
 /// crashes.
-fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: Fate) -> (Vec<String>, usize) {
+fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: WriteFailure) -> (Vec<String>, usize) {
     let sim = Sim::new(seed);
     let inside = MemoryStore::on(sim.runtime());
     let store = FlakyStore::new(inside.clone());
@@ -182,13 +182,13 @@ fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: Fate) -> (Ve
 #[test]
 fn c3_crash_at_any_commit_leads_to_the_same_result_without_repeats() {
     let graph = everything();
-    let (expected, none) = run_with(&graph, 1, u64::MAX, Fate::Lost);
+    let (expected, none) = run_with(&graph, 1, u64::MAX, WriteFailure::Lost);
     assert_eq!(none, 0);
     assert_eq!(expected.iter().filter(|name| *name == "turn").count(), 3);
     assert_eq!(expected.iter().filter(|name| *name == "item2").count(), 4);
     let mut crashes_seen = 0;
     for at in 1..40 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             for seed in 0..20 {
                 let (done, crashes) = run_with(&graph, seed, at, fate);
                 assert_eq!(done, expected, "crash at commit {at}, {fate:?}, seed {seed}");

@@ -1,6 +1,6 @@
 //! C6, C11: the lease of a driver: takeover, renewal, expiry and release.
 use crate::add_one;
-use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::faults::{Log, chain, checkpoint_error};
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -72,7 +72,7 @@ fn c6_resume_waits_until_the_lease_of_a_dead_driver_expires() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.swallow_releases(true);
-    store.fail_at(3, Fate::Lost);
+    store.fail_at(3, WriteFailure::Lost);
     let run = chain().run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime());
     assert!(sim.run(run.into_future()).is_err());
     store.swallow_releases(false);

@@ -1,7 +1,7 @@
 //! F12, C5: a cancelled task that is dropped after its fan-out was joined is still undone, and
 //! leaves nothing else behind.
 use crate::common::Gate;
-use crate::common::outside::{World, world};
+use crate::common::side_effects::{SideEffects, side_effects};
 use crate::pass;
 use pleach::graph::{Compensation, FanOut};
 use pleach::prelude::*;
@@ -32,7 +32,7 @@ async fn charge(cx: NodeContext, n: u32) -> Result<u32, String> {
     let steps = cx.extension::<Steps>().unwrap().clone();
     let _dropped = OnDrop(steps.dropped.clone());
     cx.record_undo(n);
-    let outside = world(&cx);
+    let outside = side_effects(&cx);
     let charge = cx.effect("charge", move |_| async move {
         outside.happen("charge");
         Ok::<_, String>(())
@@ -43,14 +43,14 @@ async fn charge(cx: NodeContext, n: u32) -> Result<u32, String> {
 }
 
 async fn refund(cx: NodeContext, n: u32) -> Result<(), String> {
-    world(&cx).happen(format!("refund {n}"));
+    side_effects(&cx).happen(format!("refund {n}"));
     Ok(())
 }
 
 /// Runs after the join. The first visit waits until the cancelled task is dropped, then asks a
 /// question.
 async fn ask(cx: NodeContext, _: u32) -> Result<u32, String> {
-    let (steps, outside) = (cx.extension::<Steps>().unwrap().clone(), world(&cx));
+    let (steps, outside) = (cx.extension::<Steps>().unwrap().clone(), side_effects(&cx));
     if outside.count("joined") == 0 {
         outside.happen("joined");
         steps.joined.open();
@@ -80,7 +80,7 @@ fn shop() -> CompiledGraph<u32> {
 
 /// Starts a run that waits for an answer, after its fan-out was joined and the task of a branch was
 /// dropped.
-async fn paused(graph: &CompiledGraph<u32>, store: &MemoryStore, outside: &World) -> Steps {
+async fn paused(graph: &CompiledGraph<u32>, store: &MemoryStore, outside: &SideEffects) -> Steps {
     let (end_poll, poll_ends): (Sender<()>, Receiver<()>) = channel();
     let steps = Steps { poll_ends: Arc::new(Mutex::new(poll_ends)), joined: Gate::new(), dropped: Gate::new() };
     let joined = steps.joined.clone();
@@ -96,7 +96,7 @@ async fn paused(graph: &CompiledGraph<u32>, store: &MemoryStore, outside: &World
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn c5_run_can_be_forked_after_a_task_is_dropped_past_its_join() {
-    let (graph, store, outside) = (shop(), MemoryStore::new(), World::default());
+    let (graph, store, outside) = (shop(), MemoryStore::new(), SideEffects::default());
     let steps = paused(&graph, &store, &outside).await;
     let head = store.head("r").await.unwrap().head;
     let fork = graph.resume("r").rewind_to(head).fork_as("fork").checkpoint(&store);
@@ -112,7 +112,7 @@ async fn c5_run_can_be_forked_after_a_task_is_dropped_past_its_join() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn f12_task_dropped_past_its_join_is_undone_once() {
-    let (graph, store, outside) = (shop(), MemoryStore::new(), World::default());
+    let (graph, store, outside) = (shop(), MemoryStore::new(), SideEffects::default());
     let steps = paused(&graph, &store, &outside).await;
     let resumed = graph.resume("r").resume_with("k", &0).checkpoint(&store);
     let error = resumed.extension(steps).extension(outside.clone()).await.unwrap_err();

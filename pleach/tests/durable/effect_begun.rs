@@ -1,7 +1,7 @@
 //! C4: the record that an effect begins, when the effect is dropped or cancelled before its work is
 //! called.
 
-use crate::common::flaky::FlakyStore;
+use crate::common::flaky_store::FlakyStore;
 use futures::future::{Either, select};
 use pleach::prelude::*;
 use pleach::sim::Sim;

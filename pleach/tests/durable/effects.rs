@@ -1,6 +1,6 @@
 //! C4, C8, C9, C12: effects, interrupts and sleeps of stored runs.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, side_effects};
 use crate::{pass, sum};
 use pleach::durable::EffectError;
 use pleach::graph::{FanOut, Policy, Retry};
@@ -23,7 +23,7 @@ fn fails_with(error: &RunError<u32>, expected: &EffectError) -> bool {
 fn c4_recorded_effect_is_not_repeated_by_a_retry() {
     for stored in [false, true] {
         let node = |cx: NodeContext, n: u32| async move {
-            let (world, attempt) = (world(&cx), cx.attempt());
+            let (world, attempt) = (side_effects(&cx), cx.attempt());
             let outside = world.clone();
             let got = cx
                 .effect("charge", move |key| async move {
@@ -42,7 +42,7 @@ fn c4_recorded_effect_is_not_repeated_by_a_retry() {
             .compile()
             .unwrap();
         let sim = Sim::new(1);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let run = graph.run(1).id("r").extension(outside.clone()).on(sim.runtime());
         let run = if stored { run.checkpoint(&store) } else { run };
         assert_eq!(sim.run(run.into_future()).unwrap(), 42);
@@ -55,7 +55,7 @@ fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
     let node = |cx: NodeContext, n: u32| async move {
         let mut sum = n;
         for name in ["one", "two", "three"] {
-            let outside = world(&cx);
+            let outside = side_effects(&cx);
             sum += cx
                 .effect(name, move |key| async move {
                     outside.happen(format!("{name} {key}"));
@@ -67,10 +67,10 @@ fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
     };
     let graph = one_node(node);
     for at in 2..=6 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-            let outside = World::default();
+            let outside = SideEffects::default();
             store.fail_at(at, fate);
             let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
             let mut outcome = sim.run(run.into_future());
@@ -81,7 +81,7 @@ fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
             }
             assert_eq!(outcome.unwrap(), 30);
             // The effect whose record was lost ran twice, with the same key.
-            let twice = usize::from(fate == Fate::Lost && at < 5);
+            let twice = usize::from(fate == WriteFailure::Lost && at < 5);
             assert_eq!(outside.all().len(), 3 + twice, "{at} {fate:?}");
             let mut keys = outside.all();
             keys.dedup();
@@ -93,7 +93,7 @@ fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
 #[test]
 fn c4_interrupted_once_effect_is_unknown_after_a_crash() {
     let node = |cx: NodeContext, n: u32| async move {
-        let outside = world(&cx);
+        let outside = side_effects(&cx);
         let work = move |key: String| async move {
             outside.happen(key);
             Ok::<_, String>(1u32)
@@ -102,10 +102,15 @@ fn c4_interrupted_once_effect_is_unknown_after_a_crash() {
     };
     let graph = one_node(node);
     // Write 2 is the begin record, write 3 the result.
-    for (at, fate, expected) in [(2, Fate::Lost, 1), (2, Fate::Unanswered, 0), (3, Fate::Lost, 1), (3, Fate::Unanswered, 1)] {
+    for (at, fate, expected) in [
+        (2, WriteFailure::Lost, 1),
+        (2, WriteFailure::Unanswered, 0),
+        (3, WriteFailure::Lost, 1),
+        (3, WriteFailure::Unanswered, 1),
+    ] {
         let sim = Sim::new(at);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-        let outside = World::default();
+        let outside = SideEffects::default();
         store.fail_at(at, fate);
         let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
         assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
@@ -113,7 +118,7 @@ fn c4_interrupted_once_effect_is_unknown_after_a_crash() {
         let outcome = sim.run(resumed.into_future());
         assert_eq!(outside.all().len(), expected, "{at} {fate:?}");
         match (at, fate) {
-            (2, Fate::Lost) | (3, Fate::Unanswered) => assert_eq!(outcome.unwrap(), 1),
+            (2, WriteFailure::Lost) | (3, WriteFailure::Unanswered) => assert_eq!(outcome.unwrap(), 1),
             _ => {
                 let error = outcome.unwrap_err();
                 let RunFault::Node(node) = error.fault() else { panic!("{error}") };
@@ -158,7 +163,7 @@ fn c4_repeated_key_in_one_attempt_is_an_error_and_only_ok_is_recorded() {
 
 fn asks() -> CompiledGraph<u32> {
     let node = |cx: NodeContext, n: u32| async move {
-        let outside = world(&cx);
+        let outside = side_effects(&cx);
         let price = cx
             .effect("quote", move |_| async move {
                 outside.happen("quote");
@@ -174,7 +179,7 @@ fn asks() -> CompiledGraph<u32> {
 #[test]
 fn c8_interrupt_pauses_durably_and_another_process_continues() {
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let graph = asks();
     let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
@@ -207,7 +212,7 @@ fn c8_run_pauses_when_every_branch_waits_and_lists_all_keys() {
     let works = |cx: NodeContext, n: u32| async move {
         let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
         clock.sleep_until(clock.now() + Duration::from_secs(60)).await;
-        world(&cx).happen("worked");
+        side_effects(&cx).happen("worked");
         Ok::<_, String>(n + 100)
     };
     let graph = Graph::new("asks")
@@ -225,7 +230,7 @@ fn c8_run_pauses_when_every_branch_waits_and_lists_all_keys() {
         .compile()
         .unwrap();
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let with = |run: pleach::graph::RunOptions<'static, u32>| {
         run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
     };
@@ -250,7 +255,7 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
     let graph = one_node(node);
     let mut crashes = 0;
     for at in 2..=8 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
             let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime());
@@ -278,13 +283,13 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
 #[test]
 fn c12_sleep_survives_a_restart_and_keeps_its_first_deadline() {
     let node = |cx: NodeContext, n: u32| async move {
-        world(&cx).happen("began");
+        side_effects(&cx).happen("began");
         cx.sleep("rest", Duration::from_secs(100)).await;
         Ok::<_, String>(n + 1)
     };
     let graph = one_node(node);
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let token = sim.token();
     let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).token(&token).on(sim.runtime());
     let began = sim.now();

@@ -1,6 +1,6 @@
 //! C1, C2, C10, and F4 to F6 and F9 to F11 for stored runs.
 use crate::add_one;
-use crate::common::flaky::{Fate, FlakyStore};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use pleach::durable::CheckpointError;
 use pleach::graph::{FanOut, Hooks, Policy, Retry, RunEvent, RunOptions};
 use pleach::prelude::*;
@@ -126,7 +126,7 @@ fn c2_state_above_the_size_limit_is_an_error() {
 fn c2_damaged_record_is_named_and_not_loaded() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-    store.fail_at(3, Fate::Lost);
+    store.fail_at(3, WriteFailure::Lost);
     let run = chain().run(0).id("r").checkpoint(&store).on(sim.runtime());
     assert!(sim.run(run.into_future()).is_err());
     store.damage(2);
@@ -143,7 +143,7 @@ fn c10_best_effort_run_continues_without_the_store_and_reports_it() {
     for at in 2..=4 {
         let sim = Sim::new(1);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-        store.fail_at(at, Fate::Lost);
+        store.fail_at(at, WriteFailure::Lost);
         let log = Log::new();
         let seen = log.clone();
         let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
@@ -212,7 +212,7 @@ fn f6_visit_count_continues_after_a_resume() {
         .set_entry("turn")
         .compile()
         .unwrap();
-    store.fail_at(4, Fate::Lost);
+    store.fail_at(4, WriteFailure::Lost);
     let run = graph.run(0).id("r").checkpoint(&store).max_iterations(6).on(sim.runtime());
     assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
     for _ in 0..2 {
@@ -270,7 +270,7 @@ fn f9_failed_branch_does_not_run_again_after_a_resume() {
     let (store, log) = (FlakyStore::new(MemoryStore::on(sim.runtime())), Log::new());
     // Commits: the start, the fan-out, the two branches that end at once, and the last branch with
     // the join. The last one is lost.
-    store.fail_at(4, Fate::Lost);
+    store.fail_at(4, WriteFailure::Lost);
     let run = options(graph.run(0).id("r").checkpoint(&store), &sim, &log);
     assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
     assert_eq!(log.take(), ["good", "bad", "late"]);
@@ -297,7 +297,7 @@ fn f10_retried_subgraph_starts_over_after_a_crash_anywhere() {
         .compile()
         .unwrap();
     for at in 2..=9 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
             let (store, log) = (FlakyStore::new(MemoryStore::on(sim.runtime())), Log::new());
             store.fail_at(at, fate);

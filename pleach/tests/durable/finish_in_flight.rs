@@ -1,7 +1,7 @@
 //! C16: a deadline or a cancel during the last commit of a run. The outcome is the one in the
 //! store.
-use crate::common::flaky::FlakyStore;
-use crate::common::kept::{Names, World, merge, named};
+use crate::common::flaky_store::FlakyStore;
+use crate::common::stored::{Names, SideEffects, merge, named};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -39,7 +39,7 @@ fn end_at_any_time(is_deadline: bool) {
     let (mut finished, mut cut_off) = (0, 0);
     for (number, graph) in [one(), joined(), nested()].into_iter().enumerate() {
         for (millis, records) in (25..2_000).step_by(25).flat_map(|millis| [(millis, 1), (millis, 1_000)]) {
-            let world = World::new(millis);
+            let world = SideEffects::new(millis);
             let store = FlakyStore::new(world.store.clone());
             store.commit_slowly(world.sim.runtime(), Duration::from_millis(300));
             let run = world.here(graph.run(vec![]).id("r").checkpoint(&store)).max_commit_records(records);

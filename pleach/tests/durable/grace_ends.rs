@@ -1,8 +1,8 @@
 //! F7, F12, C9: how a cancel grace ends in a stored run: with a state that cannot be stored, with a
 //! cancel command, or at the timeout of a fan-out.
 use crate::common::Log;
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
-use crate::common::outside::rest;
+use crate::common::side_effects::rest;
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent};
 use pleach::prelude::*;
@@ -16,7 +16,7 @@ const STATE_BYTES_MAX: usize = 1_000;
 fn charging(bytes: usize) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
-            let outside = cx.extension::<Stage>().unwrap().outside.clone();
+            let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
             cx.record_undo("charged".to_string());
             let charged = outside.clone();
             let charge = cx.effect("charge", move |_| async move {
@@ -34,7 +34,7 @@ fn charging(bytes: usize) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
 }
 
 async fn refund(cx: NodeContext, _: String) -> Result<(), String> {
-    cx.extension::<Stage>().unwrap().outside.push("refund".to_string());
+    cx.extension::<NodeControl>().unwrap().outside.push("refund".to_string());
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn f12_state_too_large_after_a_grace_is_undone_and_reported() {
     for seed in 0..10 {
         let fan_outs = [(late, FanOut::merge(merge)), (quick, timed(FanOut::merge(merge))), (quick, timed(collect()))];
         for (other, fan_out) in fan_outs {
-            let world = World::new(seed);
+            let world = SideEffects::new(seed);
             world.stage.fail(&["last"]);
             let started_nodes = Log::new();
             let seen = started_nodes.clone();
@@ -135,7 +135,7 @@ fn nested(other: Option<Other>) -> CompiledGraph<Names> {
 #[test]
 fn f12_state_too_large_after_a_grace_in_a_subgraph_is_undone() {
     for seed in 0..10 {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let run = world.run(&nested(Some(("late", late))), vec![]).max_state_bytes(STATE_BYTES_MAX);
         let error = world.end(run).unwrap_err();
         assert!(
@@ -154,7 +154,7 @@ fn f7_state_too_large_after_a_grace_is_the_fault_of_the_run() {
         graph.compile().unwrap()
     };
     for graph in [alone(), nested(None)] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let run = world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX);
         let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
@@ -188,7 +188,7 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
         .compile()
         .unwrap();
     for seed in 0..10 {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let (started_nodes, seen) = (Log::new(), Log::new());
         let (starts, ends) = (started_nodes.clone(), seen.clone());
         let run =
@@ -211,7 +211,7 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
 #[test]
 fn f7_node_in_its_grace_sees_the_fan_out_timeout_as_cause() {
     for fan_out in [FanOut::merge(merge), collect()] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let graph = booking(1, ("quick", quick), fan_out.timeout(Duration::from_secs(2)));
         drop(world.end(world.run(&graph, vec![])));
         assert_eq!(world.stage.outside.take()[1], format!("saw {}", Cause::DeadlineExceeded));
@@ -233,7 +233,7 @@ fn c9_cancel_command_at_the_end_of_the_last_grace_cancels_the_run() {
     explore(0..10, |outer| {
         // The grace lasts from 1 s to 2 s.
         for millis in (1_050..2_000).step_by(50) {
-            let world = World::new(outer.seed());
+            let world = SideEffects::new(outer.seed());
             let token = world.sim.token();
             let error = world.sim.run(async {
                 let run = world.run(&graph, vec![]).token(&token).into_future();

@@ -1,9 +1,9 @@
 //! C4, C9, C12: a node receives only what is durable, a finished attempt writes nothing, and a
 //! sleep follows the current clock of the store.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, dropped_after, rest, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::common::poll_once;
 use crate::common::process::Process;
+use crate::common::side_effects::{SideEffects, dropped_after, rest, side_effects, with};
 use futures::future::{Either, join_all, select};
 use pleach::durable::RunRemote;
 use pleach::prelude::*;
@@ -54,8 +54,8 @@ fn c9_signal_stays_in_the_inbox_until_its_record_is_durable() {
         };
         Ok(given)
     });
-    for (write, fate) in (1..12).flat_map(|write| [(write, Fate::Lost), (write, Fate::Unanswered)]) {
-        let (sim, outside) = (Sim::new(write), World::default());
+    for (write, fate) in (1..12).flat_map(|write| [(write, WriteFailure::Lost), (write, WriteFailure::Unanswered)]) {
+        let (sim, outside) = (Sim::new(write), SideEffects::default());
         let store = slow_store(&sim);
         sim.run(async {
             graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
@@ -73,7 +73,7 @@ fn c9_signal_stays_in_the_inbox_until_its_record_is_durable() {
 #[test]
 fn c4_repeated_effect_is_durable_before_its_result_is_returned() {
     let graph = one(|cx| async move {
-        let outside = world(&cx);
+        let outside = side_effects(&cx);
         let charge = || {
             let outside = outside.clone();
             let work = |_| async move {
@@ -90,8 +90,8 @@ fn c4_repeated_effect_is_durable_before_its_result_is_returned() {
         Ok(1)
     });
     let mut shipped = 0;
-    for (write, fate) in (1..6).flat_map(|write| [(write, Fate::Lost), (write, Fate::Unanswered)]) {
-        let (sim, outside) = (Sim::new(write), World::default());
+    for (write, fate) in (1..6).flat_map(|write| [(write, WriteFailure::Lost), (write, WriteFailure::Unanswered)]) {
+        let (sim, outside) = (Sim::new(write), SideEffects::default());
         let store = slow_store(&sim);
         store.fail_at(write, fate);
         let first = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future());
@@ -107,7 +107,7 @@ fn c4_repeated_effect_is_durable_before_its_result_is_returned() {
 
 /// Keeps polling a future of a failed attempt in a separate task.
 fn leave_behind<T: Send + 'static>(cx: &NodeContext, future: BoxFuture<'static, T>) {
-    let outside = world(cx);
+    let outside = side_effects(cx);
     cx.extension::<Arc<dyn Runtime>>().unwrap().spawn(Box::pin(async move {
         future.await;
         outside.happen("left behind");
@@ -137,7 +137,7 @@ fn c9_wait_of_an_earlier_attempt_takes_no_message_from_the_next() {
             Ok(futures::join!(wait, long_effect(&cx, Duration::from_secs(9))).0)
         });
         for seed in 0..20 {
-            let (sim, outside) = (Sim::new(seed), World::default());
+            let (sim, outside) = (Sim::new(seed), SideEffects::default());
             let store = MemoryStore::on(sim.runtime());
             let send = async {
                 sim.sleep(Duration::from_millis(20)).await;
@@ -165,7 +165,7 @@ fn c4_effect_of_an_earlier_attempt_records_nothing_in_the_next() {
         let effect = cx.effect("e", work).into_future();
         if attempt == 1 {
             leave_behind(&cx, effect);
-            let world = world(&cx);
+            let world = side_effects(&cx);
             let begun = |_| async move {
                 world.happen("begun late");
                 Ok::<_, String>(())
@@ -183,11 +183,11 @@ fn c4_effect_of_an_earlier_attempt_records_nothing_in_the_next() {
             return Err("once".to_string());
         }
         let result = effect.await?;
-        world(&cx).happen(format!("result {result}"));
+        side_effects(&cx).happen(format!("result {result}"));
         rest(&cx, 100).await;
         Ok(result)
     });
-    let (sim, outside) = (Sim::new(1), World::default());
+    let (sim, outside) = (Sim::new(1), SideEffects::default());
     let store = MemoryStore::on(sim.runtime());
     let run = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store));
     assert!(dropped_after(&sim, run, 60).is_none());
@@ -204,7 +204,7 @@ fn c12_repeated_sleep_ends_by_the_clock_of_the_store() {
         while let Either::Right(_) = select(cx.sleep("nap", Duration::from_secs(600)), Box::pin(rest(&cx, 60_000))).await {}
         Ok(1)
     });
-    let (sim, outside) = (Sim::new(1), World::default());
+    let (sim, outside) = (Sim::new(1), SideEffects::default());
     let server = Process::new(sim.runtime());
     let store = MemoryStore::on(server.runtime());
     sim.run(async {

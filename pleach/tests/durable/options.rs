@@ -1,8 +1,8 @@
 //! C1, C2, C6, C7, C8, C10, C11, C14, C15, F5: options of a stored run apply in any order, and
 //! invalid ones are rejected where they are set.
 use crate::add_one;
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::World;
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::SideEffects;
 use pleach::graph::RunOptions;
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -24,13 +24,13 @@ fn counting_to(last: u32) -> CompiledGraph<u32> {
         .unwrap()
 }
 
-fn run(world: &World, n: u32) -> RunOptions<'static, u32> {
+fn run(world: &SideEffects, n: u32) -> RunOptions<'static, u32> {
     ten().run(n).id("r").on(world.sim.runtime())
 }
 
 #[test]
 fn c14_attach_can_be_set_before_the_store() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     assert_eq!(world.end(run(&world, 3).checkpoint(&world.store)).unwrap(), 10);
     assert_eq!(world.end(run(&world, 12).attach().checkpoint(&world.store)).unwrap(), 10, "the existing run counts");
     let again = world.end(run(&world, 12).checkpoint(&world.store)).unwrap_err();
@@ -39,14 +39,14 @@ fn c14_attach_can_be_set_before_the_store() {
 
 #[test]
 fn c2_max_state_bytes_can_be_set_before_the_store() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let error = world.end(run(&world, 3).max_state_bytes(0).checkpoint(&world.store)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
 }
 
 #[test]
 fn c11_keep_records_can_be_set_before_the_store() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let run = counting_to(300).run(0).id("r").on(world.sim.runtime());
     world.end(run.keep_records(2).checkpoint(&world.store)).unwrap();
     assert!(world.rows("r").len() < 90, "{} records are kept", world.rows("r").len());
@@ -54,22 +54,22 @@ fn c11_keep_records_can_be_set_before_the_store() {
 
 #[test]
 fn c7_schema_can_be_set_before_the_store() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(run(&world, 0).schema(7).checkpoint(&world.store)).unwrap();
     assert_eq!(world.info("r").version.schema, 7);
 }
 
 #[test]
 fn c10_best_effort_can_be_set_before_the_store_and_survives_a_second_one() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let flaky = FlakyStore::new(world.store.clone());
-    flaky.fail_at(3, Fate::Lost);
+    flaky.fail_at(3, WriteFailure::Lost);
     assert_eq!(world.end(run(&world, 0).best_effort().checkpoint(&world.store).checkpoint(&flaky)).unwrap(), 10);
 }
 
 #[test]
 fn c6_lease_can_be_set_before_the_store() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let node = |n: u32| async move {
         std::future::pending::<()>().await;
         Ok::<_, String>(n)
@@ -83,7 +83,7 @@ fn c6_lease_can_be_set_before_the_store() {
 
 #[test]
 fn f5_enqueue_without_a_store_returns_the_state() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let error = world.sim.run(run(&world, 3).enqueue()).unwrap_err();
     assert_eq!(error.into_state(), Some(3));
 }
@@ -99,7 +99,7 @@ impl Serialize for Unserializable {
 
 #[test]
 fn c8_unserializable_answer_is_rejected_with_its_key() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let asks = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("approve", "?").await) };
     let graph = Graph::new("asks").add_node("ask", asks).add_edge("ask", END).set_entry("ask").compile().unwrap();
     let error = world.end(world.run(&graph, 1)).unwrap_err();
@@ -110,7 +110,7 @@ fn c8_unserializable_answer_is_rejected_with_its_key() {
 
 #[test]
 fn c15_worker_with_a_zero_lease_is_rejected_at_start() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let worker = Worker::new(&world.store).graph(&ten()).lease(Duration::ZERO).on(world.sim.runtime());
     let fault = worker.start().expect_err("a zero lease is rejected");
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
@@ -135,7 +135,7 @@ fn same_names() -> CompiledGraph<Vec<u32>> {
 
 #[test]
 fn c8_interrupts_and_signals_with_the_same_name_are_separate() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let graph = same_names();
     let remote = RunRemote::new(&world.store, "r");
     let mut outcome = world.end(world.run(&graph, Vec::new()));
@@ -163,10 +163,10 @@ fn c8_interrupts_and_signals_with_the_same_name_are_separate() {
 }
 
 /// A world whose store has another clock than the driver of its runs.
-fn with_another_clock(store_time: Duration) -> World {
+fn with_another_clock(store_time: Duration) -> SideEffects {
     let elsewhere = Sim::new(1);
     elsewhere.advance(store_time);
-    World { store: MemoryStore::on(elsewhere.runtime()), ..World::new(1) }
+    SideEffects { store: MemoryStore::on(elsewhere.runtime()), ..SideEffects::new(1) }
 }
 
 #[test]
@@ -203,10 +203,10 @@ fn c1_first_records_of_a_fork_have_the_time_of_the_store() {
 #[cfg(feature = "conformance")]
 #[test]
 fn c11_conformance_suite_is_available_for_other_stores() {
-    use crate::common::mortal::MortalStore;
+    use crate::common::failing_connection::FailingConnection;
     use pleach::store::conformance;
     use std::sync::Arc;
     pleach::runtime::block_on(conformance::check_all(async || {
-        Arc::new(MortalStore::new(MemoryStore::new())) as Arc<dyn Store>
+        Arc::new(FailingConnection::new(MemoryStore::new())) as Arc<dyn Store>
     }));
 }

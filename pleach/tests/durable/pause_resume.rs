@@ -1,7 +1,7 @@
 //! C9: a resume after a pause wakes everything that the pause stopped, and does not remove a
 //! cancel.
-use crate::common::flaky::FlakyStore;
-use crate::common::outside::{World, dropped_after, rest, with};
+use crate::common::flaky_store::FlakyStore;
+use crate::common::side_effects::{SideEffects, dropped_after, rest, with};
 use crate::pass;
 use pleach::durable::RunRemote;
 use pleach::graph::{FanOut, Policy};
@@ -49,7 +49,7 @@ fn pause_and_resume(sim: &Sim, store: &MemoryStore, pause: u64, resume: u64) {
 fn c9_resume_right_after_a_pause_does_not_end_the_driver() {
     for (depth, seed, resume) in (1..3).flat_map(|depth| (0..4).flat_map(move |seed| (10..60).map(move |at| (depth, seed, at))))
     {
-        let (sim, outside, graph) = (Sim::new(seed), World::default(), nested(depth));
+        let (sim, outside, graph) = (Sim::new(seed), SideEffects::default(), nested(depth));
         let store = MemoryStore::on(sim.runtime());
         pause_and_resume(&sim, &store, 10, resume);
         let run = || with(&sim, &outside, graph.run(1).id("r").checkpoint(&store));
@@ -77,7 +77,7 @@ fn c9_resume_right_after_a_pause_leaves_the_run_ready_after_a_crash() {
         .flat_map(|seed| (10..120).step_by(3).flat_map(move |at| (at..at + 24).step_by(2).map(move |end| (seed, at, end))))
     {
         let sim = Sim::new(seed);
-        let (inside, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (inside, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let store = FlakyStore::new(inside.clone());
         store.commit_slowly(sim.runtime(), Duration::from_millis(5));
         pause_and_resume(&sim, &inside, 10, resume);
@@ -117,7 +117,7 @@ fn c9_resume_after_a_cancel_leaves_the_cancel_in_the_inbox() {
         .set_entry("tidy")
         .compile()
         .unwrap();
-    let (sim, outside) = (Sim::new(1), World::default());
+    let (sim, outside) = (Sim::new(1), SideEffects::default());
     let store = MemoryStore::on(sim.runtime());
     let (clock, posted) = (sim.runtime(), store.clone());
     clock.clone().spawn(Box::pin(async move {

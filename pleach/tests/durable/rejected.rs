@@ -1,6 +1,6 @@
 //! C10, F5, F6, F12: lost stores, rejected results, and undos that ask for too much.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, rest, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, rest, side_effects, with};
 use crate::{one, pass, sum};
 use pleach::graph::{Compensation, FanOut, Hooks, Policy, Retry, RunEvent};
 use pleach::prelude::*;
@@ -19,7 +19,7 @@ fn c10_best_effort_run_survives_failed_renewals_and_reports_once() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.fail_renewals();
-    let reports = World::default();
+    let reports = SideEffects::default();
     let seen = reports.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
         if let RunEvent::CheckpointsLost { .. } = event {
@@ -27,7 +27,7 @@ fn c10_best_effort_run_survives_failed_renewals_and_reports_once() {
             assert!(seen.count("lost") < 100);
         }
     });
-    let run = with(&sim, &World::default(), graph.run(1).id("r").checkpoint(&store).best_effort().hooks(hooks));
+    let run = with(&sim, &SideEffects::default(), graph.run(1).id("r").checkpoint(&store).best_effort().hooks(hooks));
     assert_eq!(sim.run(run.into_future()).unwrap(), 2);
     assert_eq!(reports.count("lost"), 1);
 }
@@ -46,8 +46,8 @@ fn c10_best_effort_run_without_its_store_pauses_when_it_waits() {
     for at in 2..5 {
         let sim = Sim::new(1);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-        store.fail_at(at, Fate::Lost);
-        let run = with(&sim, &World::default(), graph.run(1).id("r").checkpoint(&store).best_effort());
+        store.fail_at(at, WriteFailure::Lost);
+        let run = with(&sim, &SideEffects::default(), graph.run(1).id("r").checkpoint(&store).best_effort());
         let error = sim.run(run.into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
     }
@@ -64,13 +64,14 @@ fn c10_oversized_result_fails_the_node_and_the_run_can_be_resumed() {
     };
     for times in [1, 5] {
         for at in 2..6 {
-            for fate in [Fate::Lost, Fate::Unanswered] {
+            for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
                 let graph = one(node, Policy::new().retry(Retry::times(times)));
                 let sim = Sim::new(1);
                 let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
                 store.fail_at(at, fate);
                 let mut outcome = sim.run(
-                    with(&sim, &World::default(), graph.run(1).id("r").checkpoint(&store).max_state_bytes(1000)).into_future(),
+                    with(&sim, &SideEffects::default(), graph.run(1).id("r").checkpoint(&store).max_state_bytes(1000))
+                        .into_future(),
                 );
                 for _ in 0..4 {
                     if let Err(error) = &outcome {
@@ -79,7 +80,7 @@ fn c10_oversized_result_fails_the_node_and_the_run_can_be_resumed() {
                             "{times} {at}: {error}"
                         );
                         outcome = sim.run(
-                            with(&sim, &World::default(), graph.resume("r").checkpoint(&store).max_state_bytes(1000))
+                            with(&sim, &SideEffects::default(), graph.resume("r").checkpoint(&store).max_state_bytes(1000))
                                 .into_future(),
                         );
                     }
@@ -122,8 +123,8 @@ fn c10_rejected_visit_record_leaves_no_trace_in_the_frontier() {
         .unwrap();
     for at in 2..24 {
         let sim = Sim::new(at);
-        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
-        store.fail_at(at, Fate::Unanswered);
+        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
+        store.fail_at(at, WriteFailure::Unanswered);
         let mut outcome =
             sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store).max_state_bytes(1000)).into_future());
         if outcome.is_err() {
@@ -138,7 +139,7 @@ fn f12_undo_effects_resume_after_crash_with_separate_keys() {
     let graph = {
         let node = |cx: NodeContext, n: u32| async move {
             cx.record_undo(7u32);
-            let outside = world(&cx);
+            let outside = side_effects(&cx);
             cx.effect("money", move |key| async move {
                 outside.happen(format!("did {key}"));
                 Ok::<_, String>(())
@@ -147,7 +148,7 @@ fn f12_undo_effects_resume_after_crash_with_separate_keys() {
             Ok::<_, String>(n)
         };
         let undo = |cx: NodeContext, _: u32| async move {
-            let outside = world(&cx);
+            let outside = side_effects(&cx);
             cx.effect("money", move |key| async move {
                 outside.happen(format!("undid {key}"));
                 Ok::<_, String>(())
@@ -159,7 +160,7 @@ fn f12_undo_effects_resume_after_crash_with_separate_keys() {
             .compensate("a", undo)
             .add_edge("a", "b")
             .add_node("b", |cx: NodeContext, _: u32| async move {
-                world(&cx).happen("b ran");
+                side_effects(&cx).happen("b ran");
                 Err::<u32, _>("no")
             })
             .add_edge("b", END)
@@ -168,9 +169,9 @@ fn f12_undo_effects_resume_after_crash_with_separate_keys() {
             .unwrap()
     };
     for at in 2..10 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
-            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
             store.fail_at(at, fate);
             let mut error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
             let before = outside.count("b ran");
@@ -218,7 +219,7 @@ fn f12_undo_that_waits_for_an_answer_fails() {
             .compile()
             .unwrap();
         let sim = Sim::new(1);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let run = graph.run(1).id("r");
         let run = if stored { run.checkpoint(&store) } else { run };
         let error = sim.run(with(&sim, &outside, run).into_future()).unwrap_err();
@@ -255,8 +256,8 @@ fn f6_branch_whose_router_failed_counts_once() {
     for at in 2..8 {
         let sim = Sim::new(1);
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-        store.fail_at(at, Fate::Unanswered);
-        let outside = World::default();
+        store.fail_at(at, WriteFailure::Unanswered);
+        let outside = SideEffects::default();
         let mut outcome = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future());
         while outcome.is_err() {
             outcome = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future());

@@ -1,6 +1,6 @@
 //! C4: no effect begins after its driver has released the run, although the old lease would have
 //! lasted longer.
-use crate::common::outside::{World, dropped_after, with, world};
+use crate::common::side_effects::{SideEffects, dropped_after, side_effects, with};
 use pleach::graph::RunOptions;
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// With the first driver, the effect starts 20 ms later in a task that outlives the node, and the
 /// node never ends. Later drivers pay at once.
 async fn pay(cx: NodeContext, n: u32) -> Result<u32, String> {
-    let outside = world(&cx);
+    let outside = side_effects(&cx);
     let is_first = outside.count("entered") == 0;
     outside.happen("entered");
     let paid = outside.clone();
@@ -46,7 +46,7 @@ fn around(inner: CompiledGraph<u32>) -> CompiledGraph<u32> {
 /// The first driver ends after 10 ms by `leave`. Then a second driver finishes the run.
 fn check_only_second_driver_pays(leave: impl Fn(&Sim, RunOptions<'static, u32>)) {
     for graph in [paying(), around(paying())] {
-        let (sim, outside) = (Sim::new(1), World::default());
+        let (sim, outside) = (Sim::new(1), SideEffects::default());
         let store = MemoryStore::on(sim.runtime());
         leave(&sim, with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)));
         assert_eq!(sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap(), 1);

@@ -1,6 +1,6 @@
 //! C4, C9, C12, F6, F9: what a resumed run knows about its past.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, rest, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, rest, side_effects, with};
 use crate::{one, pass, sum};
 use pleach::durable::EffectError;
 use pleach::graph::{FanOut, Policy, Retry};
@@ -17,7 +17,7 @@ fn c9_taken_signal_leaves_the_inbox_and_is_not_taken_again() {
     };
     let graph = one(node, Policy::new());
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let post = |payload: &'static [u8]| {
         sim.run(async { store.post("r", NewMessage::seal("r", "signal/go", None, payload.to_vec())).await }).unwrap();
     };
@@ -36,7 +36,7 @@ fn c9_taken_signal_leaves_the_inbox_and_is_not_taken_again() {
 #[test]
 fn c4_once_effect_is_not_called_again_by_a_retry() {
     let node = |cx: NodeContext, n: u32| async move {
-        let outside = world(&cx);
+        let outside = side_effects(&cx);
         let work = move |_| async move {
             outside.happen("called");
             Err::<u32, _>("timed out".to_string())
@@ -46,7 +46,7 @@ fn c4_once_effect_is_not_called_again_by_a_retry() {
     let graph = one(node, Policy::new().retry(Retry::times(3)));
     for stored in [false, true] {
         let sim = Sim::new(1);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let run = graph.run(0).id("r");
         let run = if stored { run.checkpoint(&store) } else { run };
         let error = sim.run(with(&sim, &outside, run).into_future()).unwrap_err();
@@ -76,9 +76,9 @@ fn c12_sleeping_run_is_due_at_its_earliest_deadline() {
         .compile()
         .unwrap();
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let run = with(&sim, &outside, graph.run(1).id("r").checkpoint(&store));
-    assert!(crate::common::outside::dropped_after(&sim, run, 1000).is_none());
+    assert!(crate::common::side_effects::dropped_after(&sim, run, 1000).is_none());
     sim.advance(Duration::from_millis(1));
     let info = sim.run(async { store.head("r").await }).unwrap();
     let due = info.wake_at.unwrap().since(info.created);
@@ -104,12 +104,12 @@ fn f6_router_that_runs_again_after_a_resume_is_not_a_visit() {
         .compile()
         .unwrap();
     let sim = Sim::new(1);
-    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
     let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Router(_)), "{error}");
     is_broken.store(false, std::sync::atomic::Ordering::SeqCst);
     // Stop it after the step of the router, so that the count is read from the store.
-    store.fail_at(store.writes() + 1, Fate::Unanswered);
+    store.fail_at(store.writes() + 1, WriteFailure::Unanswered);
     let error = sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
     assert_eq!(sim.run(with(&sim, &outside, graph.resume("r").checkpoint(&store)).into_future()).unwrap(), 3);
@@ -118,7 +118,7 @@ fn f6_router_that_runs_again_after_a_resume_is_not_a_visit() {
 #[test]
 fn f9_branch_that_failed_before_a_crash_fails_its_fan_out_after_it() {
     let node = |cx: NodeContext, n: u32| async move {
-        world(&cx).happen(format!("ran {n}"));
+        side_effects(&cx).happen(format!("ran {n}"));
         rest(&cx, u64::from(n) * 10).await;
         if n == 1 { Err("no".to_string()) } else { Ok(n) }
     };
@@ -131,9 +131,9 @@ fn f9_branch_that_failed_before_a_crash_fails_its_fan_out_after_it() {
         .set_entry("s")
         .compile()
         .unwrap();
-    for (at, fate) in [(4, Fate::Lost), (4, Fate::Unanswered)] {
+    for (at, fate) in [(4, WriteFailure::Lost), (4, WriteFailure::Unanswered)] {
         let sim = Sim::new(1);
-        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
         store.fail_at(at, fate);
         let error = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{at} {fate:?} {error}");

@@ -1,6 +1,6 @@
 //! C8, C9, C12: a durable wait can be dropped at any time, for example by `select!`, without losing
 //! a message.
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use futures::future::{Either, select};
 use pleach::durable::{EffectError, RunRemote, TellError};
 use pleach::prelude::*;
@@ -81,7 +81,7 @@ async fn send_all(sim: &Sim, remote: &RunRemote) {
 fn c9_no_signal_is_lost_when_its_wait_is_dropped() {
     explore(0..200, |sim| {
         let store = MemoryStore::on(sim.runtime());
-        let slow = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
+        let slow = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
         sim.run(async {
             let run = collecting().run(Vec::new()).id("r").max_iterations(9).on(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
@@ -101,7 +101,7 @@ fn c9_no_signal_is_lost_when_waits_are_dropped_and_drivers_die() {
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
             let drive = async {
                 loop {
-                    let mortal = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
+                    let mortal = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
                     let run = collecting().resume("r").take_over().checkpoint(&mortal).on(sim.runtime()).into_future();
                     let dies = Box::pin(sim.sleep(Duration::from_millis(20 + sim.runtime().random() % 120)));
                     match select(run, dies).await {
@@ -124,7 +124,7 @@ fn c9_no_signal_is_lost_when_waits_are_dropped_and_drivers_die() {
 fn c9_signal_of_a_dropped_wait_goes_to_another_open_wait() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let slow = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
+    let slow = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
     let two = |cx: NodeContext, _: u32| async move {
         let first = cx.signal::<u32>("go");
         let second = cx.signal::<u32>("go");

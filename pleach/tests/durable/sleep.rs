@@ -1,6 +1,6 @@
 //! C12: the first deadline of a sleep counts, whatever later attempts say, for stored and in-memory
 //! runs.
-use crate::common::kept::{NodeFuture, World};
+use crate::common::stored::{NodeFuture, SideEffects};
 use pleach::prelude::*;
 
 /// A node that succeeds in its third attempt.
@@ -18,7 +18,7 @@ fn third_attempt(node: fn(NodeContext) -> NodeFuture<()>) -> CompiledGraph<u32> 
 fn seconds(node: fn(NodeContext) -> NodeFuture<()>) -> [u64; 2] {
     let graph = third_attempt(node);
     [true, false].map(|is_stored| {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let began = world.sim.now();
         let run = if is_stored { world.run(&graph, 1) } else { world.here(graph.run(1)) };
         assert_eq!(world.end(run).unwrap(), 4);

@@ -1,8 +1,8 @@
 //! C8, C9, C12, F9: nodes of stored runs that execute as separate tasks. They are spawned again
 //! after a resume, the run knows when they wait, and a cancelled attempt does not affect the next.
 use crate::common::Log;
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, dropped_after, rest, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, dropped_after, rest, side_effects, with};
 use crate::{pass, sum};
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -44,11 +44,11 @@ fn task_of(cx: NodeContext, n: u32) -> BoxFuture<'static, Result<u32, String>> {
 fn f9_spawned_nodes_are_spawned_again_after_a_resume() {
     let graph = branches(task_of, task_of);
     let mut resumed = 0;
-    for (at, fate) in (2..7).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+    for (at, fate) in (2..7).flat_map(|at| [(at, WriteFailure::Lost), (at, WriteFailure::Unanswered)]) {
         let sim = Sim::new(at);
         let (store, tasks) = (FlakyStore::new(MemoryStore::on(sim.runtime())), Log::<(String, Waker)>::new());
         store.fail_at(at, fate);
-        let outside = World::default();
+        let outside = SideEffects::default();
         let run = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).extension(tasks.clone());
         if sim.run(run.into_future()).is_ok() {
             continue;
@@ -125,7 +125,7 @@ fn c9_answer_to_a_spawned_subgraph_wakes_a_run_that_is_pausing() {
         (0..2).flat_map(|seed| (1..40).flat_map(move |at| (at..at + 30).map(move |end| (seed, at, end))))
     {
         let sim = Sim::new(seed);
-        let (inside, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (inside, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let store = FlakyStore::new(inside.clone());
         store.commit_slowly(sim.runtime(), Duration::from_millis(5));
         let (clock, post) = (sim.runtime(), inside.clone());
@@ -155,7 +155,7 @@ fn c8_run_pauses_after_the_effect_of_a_spawned_node_that_asks() {
     // Both attempts ask a question while an effect is in flight. The run pauses when the second
     // effect has its result.
     let node = |cx: NodeContext, n: u32| async move {
-        let (outside, clock) = (world(&cx), cx.extension::<Arc<dyn Runtime>>().unwrap().clone());
+        let (outside, clock) = (side_effects(&cx), cx.extension::<Arc<dyn Runtime>>().unwrap().clone());
         let (key, attempt) = (format!("e{}", cx.attempt()), cx.attempt());
         let effect = cx.effect(key, move |_| async move {
             let time = if attempt == 1 { 1_000_000 } else { 1_000 };
@@ -178,7 +178,7 @@ fn c8_run_pauses_after_the_effect_of_a_spawned_node_that_asks() {
         .unwrap();
     for seed in 0..50 {
         let sim = Sim::new(seed);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let began = sim.now();
         let error = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");

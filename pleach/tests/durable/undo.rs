@@ -1,7 +1,7 @@
 //! F12: the progress of an undo is recorded like that of a node, so an interrupted undo resumes
 //! where it stopped.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::{EffectError, Migrations, Resume};
 use pleach::graph::{Compensation, Hooks, RunEvent};
 use pleach::prelude::*;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Calls the outside once, under a key.
 async fn call(cx: &NodeContext, what: &str) -> Result<(), String> {
-    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
     let text = format!("{} {what}", cx.node());
     let done = cx.effect(what, move |key| async move {
         outside.push(format!("{text} {key}"));
@@ -34,7 +34,7 @@ async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     call(&cx, "cancel").await?;
     cx.sleep("wait", Duration::from_secs(60)).await;
     call(&cx, "confirm").await?;
-    let stage = cx.extension::<Stage>().unwrap().clone();
+    let stage = cx.extension::<NodeControl>().unwrap().clone();
     stage.enter(&cx).await.map_err(|why| format!("{name}: {why}"))
 }
 
@@ -70,15 +70,15 @@ fn trip(first: &str, hotel: &str) -> CompiledGraph<Names> {
 const CALLS: [&str; 4] = ["hotel cancel", "hotel confirm", "first cancel", "first confirm"];
 
 /// The calls in order, without keys, and the number of distinct keys.
-fn calls(world: &World) -> (Vec<String>, usize) {
+fn calls(world: &SideEffects) -> (Vec<String>, usize) {
     let calls = world.stage.outside.take();
     let keys: HashSet<&str> = calls.iter().filter_map(|call| call.rsplit(' ').next()).collect();
     (calls.iter().map(|call| call.rsplit_once(' ').unwrap().0.to_string()).collect(), keys.len())
 }
 
 /// Runs the graph with one failing write.
-fn run_with_failing_write(at: u64, fate: Fate, seed: u64) -> World {
-    let world = World::new(seed);
+fn run_with_failing_write(at: u64, fate: WriteFailure, seed: u64) -> SideEffects {
+    let world = SideEffects::new(seed);
     world.stage.fail(&["flight"]);
     let store = FlakyStore::new(world.store.clone());
     store.fail_at(at, fate);
@@ -87,8 +87,8 @@ fn run_with_failing_write(at: u64, fate: Fate, seed: u64) -> World {
 }
 
 /// A run whose undos are not interrupted.
-fn undone() -> World {
-    let world = run_with_failing_write(u64::MAX, Fate::Lost, 1);
+fn undone() -> SideEffects {
+    let world = run_with_failing_write(u64::MAX, WriteFailure::Lost, 1);
     assert_eq!(world.info("r").status, RunStatus::Compensated);
     world
 }
@@ -100,7 +100,7 @@ fn f12_interrupted_undo_resumes_without_repeating_recorded_effects() {
     assert_eq!(calls(&world), (CALLS.map(String::from).to_vec(), 4));
     let head = world.info("r").head;
     let (mut crashes, mut repeated) = (0, 0);
-    for (at, fate, seed) in (2..=head).flat_map(|at| [(at, Fate::Lost, at), (at, Fate::Unanswered, at)]) {
+    for (at, fate, seed) in (2..=head).flat_map(|at| [(at, WriteFailure::Lost, at), (at, WriteFailure::Unanswered, at)]) {
         let world = run_with_failing_write(at, fate, seed);
         while world.info("r").status != RunStatus::Compensated {
             crashes += 1;
@@ -111,7 +111,7 @@ fn f12_interrupted_undo_resumes_without_repeating_recorded_effects() {
         calls.dedup();
         assert_eq!((calls, keys), (CALLS.map(String::from).to_vec(), 4), "{at} {fate:?}");
         // Recorded effects are not repeated. A lost one is repeated once.
-        assert!(all - 4 <= usize::from(fate == Fate::Lost), "{at} {fate:?}");
+        assert!(all - 4 <= usize::from(fate == WriteFailure::Lost), "{at} {fate:?}");
         repeated += all - 4;
     }
     assert!(crashes > 20 && repeated == 4, "{crashes} {repeated}");
@@ -120,7 +120,7 @@ fn f12_interrupted_undo_resumes_without_repeating_recorded_effects() {
 #[test]
 fn f12_retried_undo_does_not_repeat_recorded_effects() {
     let graph = trip("first", "hotel");
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     // The undo of the hotel fails as well, after its last call.
     world.stage.fail(&["flight"]);
     let stage = world.stage.clone();
@@ -152,7 +152,7 @@ fn c12_sleep_in_an_undo_keeps_its_first_deadline_with_any_driver() {
         (wait, rows.iter().find(|(at, header)| *at > wait && header.kind == Kind::Effect).unwrap().0)
     };
     assert_eq!(confirm, wait + 1);
-    let world = run_with_failing_write(wait, Fate::Unanswered, 1);
+    let world = run_with_failing_write(wait, WriteFailure::Unanswered, 1);
     world.sim.run(world.sim.sleep(Duration::from_secs(40)));
     let began = world.sim.now();
     world.end(world.resume(&trip("first", "hotel"), |run| run)).unwrap_err();
@@ -168,7 +168,7 @@ fn c7_interrupted_undo_resumes_in_a_graph_with_a_renamed_node() {
     let expected: Vec<String> = CALLS.map(String::from).to_vec();
     let mut moved = 0;
     for at in 5..head {
-        let world = run_with_failing_write(at, Fate::Unanswered, 1);
+        let world = run_with_failing_write(at, WriteFailure::Unanswered, 1);
         let is_undoing = world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End);
         if !is_undoing {
             continue;
@@ -207,7 +207,7 @@ fn c5_run_can_be_rewound_or_forked_from_within_its_undos() {
 #[test]
 fn f12_interrupted_once_effect_of_an_undo_is_unknown_after_a_crash() {
     let undo = |cx: NodeContext, _: String| async move {
-        let outside = cx.extension::<Stage>().unwrap().outside.clone();
+        let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
         let refund = cx.effect("refund", move |key| async move {
             outside.push(key);
             Ok::<_, String>(())
@@ -223,12 +223,12 @@ fn f12_interrupted_once_effect_of_an_undo_is_unknown_after_a_crash() {
         .set_entry("pay")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["ship"]);
     let store = FlakyStore::new(world.store.clone());
     // Writes: the start, a step, the end, the begin record of the refund; then its result, which is
     // lost.
-    store.fail_at(5, Fate::Lost);
+    store.fail_at(5, WriteFailure::Lost);
     world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
     assert_eq!(world.stage.outside.len(), 1);
     let unknown = EffectError::EffectUnknown { key: "refund".into(), idempotency_key: world.stage.outside.take().remove(0) };
@@ -250,8 +250,8 @@ fn f12_run_that_lost_its_store_undoes_earlier_and_later_nodes() {
         graph.compile().unwrap()
     };
     let mut lost = 0;
-    for (at, fate) in (2..25).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
-        let world = World::new(at);
+    for (at, fate) in (2..25).flat_map(|at| [(at, WriteFailure::Lost), (at, WriteFailure::Unanswered)]) {
+        let world = SideEffects::new(at);
         world.stage.fail(&["pay"]);
         let store = FlakyStore::new(world.store.clone());
         store.fail_at(at, fate);
@@ -282,11 +282,11 @@ fn f12_run_that_cannot_read_its_store_reports_what_it_undid() {
         .set_entry("a")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["pay"]);
     let store = FlakyStore::new(world.store.clone());
     // The record of `a` is damaged, and the record of `b` is lost.
-    store.fail_at(3, Fate::Lost);
+    store.fail_at(3, WriteFailure::Lost);
     store.damage(2);
     let error = world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store).best_effort())).unwrap_err();
     let Some(Compensation::CompensationFailed { undone, reason, .. }) = error.compensation() else { panic!("{error}") };
@@ -295,7 +295,7 @@ fn f12_run_that_cannot_read_its_store_reports_what_it_undid() {
 }
 
 /// The outcome of the run as read from the store.
-fn outcome(world: &World, graph: &CompiledGraph<Names>) -> RunError<Names> {
+fn outcome(world: &SideEffects, graph: &CompiledGraph<Names>) -> RunError<Names> {
     world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err()
 }
 
@@ -304,7 +304,7 @@ fn f12_outcome_of_returns_the_compensation_of_the_driver() {
     let graph = trip("first", "hotel");
     let head = undone().info("r").head;
     let undone = ["hotel", "first"].map(String::from).to_vec();
-    for (at, fate) in (2..=head + 1).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
+    for (at, fate) in (2..=head + 1).flat_map(|at| [(at, WriteFailure::Lost), (at, WriteFailure::Unanswered)]) {
         let world = run_with_failing_write(at, fate, at);
         while world.info("r").status != RunStatus::Compensated {
             let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
@@ -321,7 +321,7 @@ fn f12_outcome_of_returns_the_compensation_of_the_driver() {
 fn f12_outcome_of_names_the_failed_undo_and_the_remaining_ones() {
     let graph = trip("first", "hotel");
     for failing in ["hotel", "first"] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         world.stage.fail(&["flight"]);
         let stage = world.stage.clone();
         let error = world
@@ -354,7 +354,7 @@ fn f12_outcome_of_names_the_failed_undo_and_the_remaining_ones() {
 #[test]
 fn f12_failed_run_with_nothing_to_undo_has_no_compensation() {
     let graph = Graph::new("plain").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["a"]);
     assert_eq!(world.end(world.run(&graph, vec![])).unwrap_err().compensation(), None);
     assert_eq!(outcome(&world, &graph).compensation(), None);
@@ -366,7 +366,7 @@ fn c7_migration_during_the_undos_keeps_what_was_undone() {
     let renames = Migrations::new().rename_node("hotel", "inn");
     let mut moved = 0;
     for at in 5..head {
-        let world = run_with_failing_write(at, Fate::Unanswered, 1);
+        let world = run_with_failing_write(at, WriteFailure::Unanswered, 1);
         if !world.rows("r").iter().any(|row| row.open_header("r").unwrap().kind == Kind::End) {
             continue;
         }

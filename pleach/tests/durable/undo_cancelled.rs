@@ -1,9 +1,9 @@
 //! F12: if the run fails, the effects of every unfinished visit are undone once, whether the visit
 //! failed or was cancelled by another branch: in nested fan-outs, subgraphs and tasks, in memory
 //! and stored, and across crashes.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
-use crate::common::outside::rest;
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::rest;
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::Resume;
 use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 fn charging(name: &'static str, millis: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
-            let (outside, key) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.idempotency_key());
+            let (outside, key) = (cx.extension::<NodeControl>().unwrap().outside.clone(), cx.idempotency_key());
             cx.record_undo(key.clone());
             let charge = cx.effect("charge", move |_| async move {
                 outside.push(format!("charge {key}"));
@@ -38,7 +38,7 @@ fn charging_and_failing(cx: NodeContext, names: Names) -> NodeFuture<Names> {
 }
 
 async fn refund(cx: NodeContext, key: String) -> Result<(), String> {
-    cx.extension::<Stage>().unwrap().outside.push(format!("refund {key}"));
+    cx.extension::<NodeControl>().unwrap().outside.push(format!("refund {key}"));
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn trip(spawned: bool) -> CompiledGraph<Names> {
 }
 
 /// Checks that every charge was refunded by exactly one undo.
-fn assert_balanced(world: &World, error: &RunError<Names>, charges_min: usize, what: &str) {
+fn assert_balanced(world: &SideEffects, error: &RunError<Names>, charges_min: usize, what: &str) {
     let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{what}: {error}") };
     let all = world.stage.outside.take();
     let keys = |kind: &str| all.iter().filter_map(|one| one.strip_prefix(kind).map(str::to_string)).collect::<BTreeSet<_>>();
@@ -139,7 +139,7 @@ const ALL: usize = 10;
 #[test]
 fn f12_visits_cancelled_by_another_branch_are_undone_in_memory() {
     for (seed, spawned) in (0..30).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let error = world.end(world.here(trip(spawned).run(vec![]))).unwrap_err();
         assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
     }
@@ -148,7 +148,7 @@ fn f12_visits_cancelled_by_another_branch_are_undone_in_memory() {
 #[test]
 fn f12_visits_cancelled_by_another_branch_are_undone_in_stored_runs() {
     for (seed, spawned) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let error = world.end(world.run(&trip(spawned), vec![])).unwrap_err();
         assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
         assert_eq!(world.info("r").status, RunStatus::Compensated);
@@ -160,8 +160,8 @@ fn f12_no_visit_is_undone_twice_after_a_crash_during_a_failure() {
     let (mut resumed, mut failed_before) = (0, 0);
     for (records, spawned) in [(1, false), (2, false), (5, false), (2, true)] {
         let graph = trip(spawned);
-        for (at, fate) in (2..60).flat_map(|at| [(at, Fate::Lost), (at, Fate::Unanswered)]) {
-            let world = World::new(at);
+        for (at, fate) in (2..60).flat_map(|at| [(at, WriteFailure::Lost), (at, WriteFailure::Unanswered)]) {
+            let world = SideEffects::new(at);
             let store = FlakyStore::new(world.store.clone());
             store.fail_at(at, fate);
             let run = graph.run(vec![]).id("r").checkpoint(&store).max_commit_records(records);
@@ -192,7 +192,7 @@ fn f12_no_visit_is_undone_twice_after_a_crash_during_a_failure() {
 #[test]
 fn f12_visits_not_entered_again_after_a_resume_are_undone() {
     for (seed, spawned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let graph = trip(spawned);
         let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
         world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
@@ -205,7 +205,7 @@ fn f12_visits_not_entered_again_after_a_resume_are_undone() {
 #[test]
 fn f12_cancelled_run_undoes_nothing() {
     for spawned in [false, true] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let graph = trip(spawned);
         let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
         let error = world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
@@ -254,7 +254,7 @@ fn f12_visits_inside_a_timed_out_fan_out_or_subgraph_are_undone() {
     // Three attempts at `after` with three visits each, plus the visits before.
     for (collects, charges) in [(true, 6 + 9), (false, 6)] {
         for seed in 0..10 {
-            let world = World::new(seed);
+            let world = SideEffects::new(seed);
             let error = world.end(world.here(timed(collects).run(vec![]))).unwrap_err();
             assert_balanced(&world, &error, charges, &format!("in memory, {collects} {seed}"));
             let error = world.end(world.run(&timed(collects), vec![])).unwrap_err();
@@ -266,7 +266,7 @@ fn f12_visits_inside_a_timed_out_fan_out_or_subgraph_are_undone() {
 #[test]
 fn f12_failed_node_runs_again_after_a_rewind_and_is_undone_once() {
     let graph = trip(false);
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph, vec![]).keep_records(10_000)).unwrap_err();
     world.stage.outside.take();
     let end = world.record("r", Kind::End, "fails");
@@ -298,7 +298,7 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
     fn recording(wrong: bool, after: bool) -> impl Fn(NodeContext, Names) -> BoxFuture<'static, Result<Names, String>> {
         move |cx: NodeContext, names: Names| {
             Box::pin(async move {
-                let outside = cx.extension::<Stage>().unwrap().outside.clone();
+                let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
                 let charge = |key: &'static str| {
                     let outside = outside.clone();
                     cx.effect(key, move |_| async move {
@@ -320,7 +320,7 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
         }
     }
     let undo = |cx: NodeContext, key: String| async move {
-        cx.extension::<Stage>().unwrap().outside.push(format!("undo {key}"));
+        cx.extension::<NodeControl>().unwrap().outside.push(format!("undo {key}"));
         Ok::<_, String>(())
     };
     for (wrong, after) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -331,7 +331,7 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
             Graph::new("g").add_node("pay", recording(false, after)).compensate("pay", undo)
         };
         let graph = graph.add_edge("pay", END).set_entry("pay").compile().unwrap();
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         for stored in [false, true] {
             let run = if stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
             let error = world.end(run).unwrap_err();

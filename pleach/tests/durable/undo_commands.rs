@@ -1,8 +1,8 @@
 //! C9: commands to a run that is being undone change nothing: they are taken, and the compensation
 //! continues.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::common::poll_once;
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
@@ -19,7 +19,7 @@ fn booking(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Name
 /// An effect, a sleep and another effect: several commits, with time to read the inbox.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
     for step in ["cancel", "confirm"] {
-        let (outside, text) = (cx.extension::<Stage>().unwrap().outside.clone(), format!("{name} {step}"));
+        let (outside, text) = (cx.extension::<NodeControl>().unwrap().outside.clone(), format!("{name} {step}"));
         let call = cx.effect(step, move |_| async move {
             outside.push(text);
             Ok::<_, String>(())
@@ -91,20 +91,20 @@ fn posting(store: &MemoryStore, at: u64, commands: Commands) -> Hooks<Names> {
     })
 }
 
-fn inbox_len(world: &World) -> usize {
+fn inbox_len(world: &SideEffects) -> usize {
     world.sim.run(async { world.store.inbox("r", 0).await }).unwrap().len()
 }
 
 /// The end record and the last record of a run that is undone without commands.
 fn undisturbed() -> (u64, u64) {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["pay"]);
     world.end(world.run(&trip(), vec![])).unwrap_err();
     assert_eq!(world.stage.outside.take(), CALLS);
     (world.record("r", Kind::End, "pay"), world.info("r").head)
 }
 
-fn assert_undone(world: &World, error: &RunError<Names>, what: &str) {
+fn assert_undone(world: &SideEffects, error: &RunError<Names>, what: &str) {
     let undone = UNDONE.map(String::from).to_vec();
     assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{what}: {error}");
     let info = world.info("r");
@@ -119,7 +119,7 @@ fn c9_commands_during_an_undo_are_taken_and_change_nothing() {
     let (end, head) = undisturbed();
     for commands in [Commands::Cancel, Commands::Pause, Commands::PauseAndResume, Commands::PauseAndCancel] {
         for at in end..head {
-            let world = World::new(at);
+            let world = SideEffects::new(at);
             world.stage.fail(&["pay"]);
             let error = world.end(world.run(&trip(), vec![]).hooks(posting(&world.store, at, commands))).unwrap_err();
             assert_undone(&world, &error, &format!("{commands:?} at {at}"));
@@ -134,10 +134,10 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
     let (end, head) = undisturbed();
     let mut resumed = 0;
     for commands in [Commands::Cancel, Commands::Pause, Commands::PauseAndCancel] {
-        for (at, later, fate) in
-            (end..head).flat_map(|at| (1..4).flat_map(move |later| [(at, later, Fate::Lost), (at, later, Fate::Unanswered)]))
-        {
-            let world = World::new(at);
+        for (at, later, fate) in (end..head).flat_map(|at| {
+            (1..4).flat_map(move |later| [(at, later, WriteFailure::Lost), (at, later, WriteFailure::Unanswered)])
+        }) {
+            let world = SideEffects::new(at);
             world.stage.fail(&["pay"]);
             let store = FlakyStore::new(world.store.clone());
             // Each record of an undo has its own commit; those before the end may share one.
@@ -175,7 +175,7 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
     for (at, commands) in
         (end..head).flat_map(|at| [(at, Commands::Cancel), (at, Commands::Pause), (at, Commands::PauseAndResume)])
     {
-        let world = World::new(at);
+        let world = SideEffects::new(at);
         world.stage.fail(&["pay"]);
         let store = FlakyStore::new(world.store.clone());
         let crash = {
@@ -184,7 +184,7 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
                 if let RunEvent::Checkpointed { sequence } = event
                     && *sequence == at
                 {
-                    store.fail_at(store.writes() + 1, Fate::Lost);
+                    store.fail_at(store.writes() + 1, WriteFailure::Lost);
                 }
             })
         };
@@ -198,7 +198,7 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
 
 #[test]
 fn c9_cancel_during_the_last_commit_does_not_cancel_a_later_rewind() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["pay"]);
     let (_, head) = undisturbed();
     // The last record but one is durable, and the last one is being written.

@@ -1,7 +1,7 @@
 //! F12: an undo payload is kept for the whole visit, across attempts and crashes. An effect without
 //! a payload is reported.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 
 /// Pays once, as an effect.
 async fn pay(cx: &NodeContext) -> Result<(), String> {
-    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
     let paid = cx.effect("pay", move |_| async move {
         outside.push("pay".into());
         Ok::<_, String>(())
@@ -20,7 +20,7 @@ async fn pay(cx: &NodeContext) -> Result<(), String> {
 }
 
 async fn undo<P: Debug>(cx: NodeContext, payload: P) -> Result<(), String> {
-    cx.extension::<Stage>().unwrap().outside.push(format!("undo {payload:?}"));
+    cx.extension::<NodeControl>().unwrap().outside.push(format!("undo {payload:?}"));
     Ok(())
 }
 
@@ -50,7 +50,7 @@ fn retries() -> Option<Policy<Names>> {
 /// run agree.
 fn ends(graph: &CompiledGraph<Names>) -> (Option<Compensation>, Vec<String>) {
     let ended = [true, false].map(|is_stored| {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         world.stage.fail(&["ship"]);
         let run = if is_stored { world.run(graph, vec![]) } else { world.here(graph.run(vec![])) };
         let compensation = world.end(run).unwrap_err().compensation().cloned();
@@ -115,7 +115,7 @@ fn f12_payload_is_durable_with_the_failed_attempt_and_with_effects() {
     // Recorded before the effect, so the payload is stored even if the process dies in between.
     let early: fn(NodeContext, Names) -> NodeFuture<Names> = |cx, _| {
         Box::pin(async move {
-            let stage = cx.extension::<Stage>().unwrap().clone();
+            let stage = cx.extension::<NodeControl>().unwrap().clone();
             if stage.outside.len() > 0 {
                 return Err("second attempt".into());
             }
@@ -128,9 +128,9 @@ fn f12_payload_is_durable_with_the_failed_attempt_and_with_effects() {
     let mut crashes = 0;
     for (graph, at, fate) in [graph_of::<String>(retries(), pays_first), graph_of::<String>(retries(), early)]
         .iter()
-        .flat_map(|graph| (2..8).flat_map(move |at| [(graph, at, Fate::Lost), (graph, at, Fate::Unanswered)]))
+        .flat_map(|graph| (2..8).flat_map(move |at| [(graph, at, WriteFailure::Lost), (graph, at, WriteFailure::Unanswered)]))
     {
-        let world = World::new(at);
+        let world = SideEffects::new(at);
         let store = FlakyStore::new(world.store.clone());
         store.fail_at(at, fate);
         world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
@@ -140,7 +140,7 @@ fn f12_payload_is_durable_with_the_failed_attempt_and_with_effects() {
         }
         let outside = world.stage.outside.take();
         // If the payment is not recorded at all, it is repeated or never happened.
-        let was_recorded = at > 2 || fate == Fate::Unanswered;
+        let was_recorded = at > 2 || fate == WriteFailure::Unanswered;
         let was_undone = outside.last().is_some_and(|last| last == "undo \"paid\"");
         assert!(was_undone || !was_recorded, "{at} {fate:?} {outside:?}");
         let status = if was_undone { RunStatus::Compensated } else { RunStatus::Failed };
@@ -209,9 +209,9 @@ fn f12_finished_node_without_a_payload_is_undone_once() {
         .compile()
         .unwrap();
     assert_eq!(ends(&graph), (compensated(), vec!["undo ()".to_string()]));
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let store = FlakyStore::new(world.store.clone());
-    store.fail_at(3, Fate::Lost);
+    store.fail_at(3, WriteFailure::Lost);
     world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
     assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Running, 0));
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();

@@ -1,6 +1,6 @@
 //! F12: undos of stored runs resume after a crash or a failure.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, side_effects};
 use pleach::graph::{Compensation, Hooks, RunEvent};
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 fn undoable() -> CompiledGraph<u32> {
     let node = |name: &'static str| {
         move |cx: NodeContext, n: u32| async move {
-            let outside = world(&cx);
+            let outside = side_effects(&cx);
             cx.record_undo(format!("{name} {n}"));
             let effect = cx.effect("do", move |_| async move {
                 outside.happen(format!("did {name}"));
@@ -22,7 +22,7 @@ fn undoable() -> CompiledGraph<u32> {
         }
     };
     let undo = |cx: NodeContext, what: String| async move {
-        world(&cx).happen(format!("undid {what}"));
+        side_effects(&cx).happen(format!("undid {what}"));
         Ok::<_, String>(())
     };
     let mut graph = Graph::new("undoable").set_entry("a");
@@ -38,10 +38,10 @@ fn f12_undos_of_a_stored_run_resume_after_a_crash() {
     let expected = ["undid c 2", "undid b 1", "undid a 0"];
     let mut crashes = 0;
     for at in 2..=14 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-            let outside = World::default();
+            let outside = SideEffects::default();
             store.fail_at(at, fate);
             let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
             let mut error = sim.run(run.into_future()).unwrap_err();
@@ -78,7 +78,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
         let undo = |cx: NodeContext, what: String| async move {
             let clock = cx.extension::<Arc<dyn Runtime>>().unwrap().clone();
             clock.sleep_until(clock.now() + Duration::from_secs(3)).await;
-            world(&cx).happen(format!("undid {what}"));
+            side_effects(&cx).happen(format!("undid {what}"));
             Ok::<_, String>(())
         };
         let done = |cx: NodeContext, n: u32| async move {
@@ -89,7 +89,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
         graph.add_node("b", |_: u32| async { Err::<u32, _>("no") }).add_edge("b", END).compile().unwrap()
     };
     let sim = Sim::new(1);
-    let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+    let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let with = |run: pleach::graph::RunOptions<'static, u32>| {
         let records = outside.clone();
         let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
@@ -117,7 +117,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
 fn f12_resume_continues_after_a_failed_undo() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let (outside, broken) = (World::default(), Arc::new(Mutex::new(true)));
+    let (outside, broken) = (SideEffects::default(), Arc::new(Mutex::new(true)));
     let fails = Arc::clone(&broken);
     let graph_failing = {
         let undo = move |cx: NodeContext, what: String| {
@@ -126,7 +126,7 @@ fn f12_resume_continues_after_a_failed_undo() {
                 if what.starts_with('b') && fails {
                     return Err("cannot".to_string());
                 }
-                world(&cx).happen(format!("undid {what}"));
+                side_effects(&cx).happen(format!("undid {what}"));
                 Ok(())
             }
         };
@@ -160,10 +160,10 @@ fn f12_failure_that_cannot_be_stored_is_a_store_error_without_undos() {
     let graph = undoable();
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-    let outside = World::default();
+    let outside = SideEffects::default();
     // Writes: the start, three effects, two steps and the undo of the failed node; then the end,
     // which is lost.
-    store.fail_at(7, Fate::Lost);
+    store.fail_at(7, WriteFailure::Lost);
     let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");

@@ -1,6 +1,6 @@
 //! F12: an interrupted effect may have happened. Its node is undone, and the undo learns that the
 //! outcome is unknown.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::{Resume, UnknownEffect};
 use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -26,7 +26,7 @@ enum Behaviour {
 fn charging(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
         let (stage, behaviour) =
-            (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Behaviour>().cloned().unwrap_or_default());
+            (cx.extension::<NodeControl>().unwrap().clone(), cx.extension::<Behaviour>().cloned().unwrap_or_default());
         if let Behaviour::FailAtOnce = behaviour {
             // The run fails before this node does anything.
             std::future::pending::<()>().await;
@@ -45,7 +45,7 @@ fn charging(cx: NodeContext, names: Names) -> NodeFuture<Names> {
 }
 
 async fn refund(cx: NodeContext, node: String) -> Result<(), String> {
-    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
     outside.push(format!("undo {node}"));
     for UnknownEffect { key, idempotency_key, .. } in cx.unknown_effects() {
         outside.push(format!("unknown {key} {idempotency_key}"));
@@ -87,20 +87,20 @@ fn graph(has_undo: bool, in_subgraph: bool) -> CompiledGraph<Names> {
 }
 
 /// Stops the driver in the middle of its work.
-fn crash(world: &World, graph: &CompiledGraph<Names>, behaviour: Behaviour) {
+fn crash(world: &SideEffects, graph: &CompiledGraph<Names>, behaviour: Behaviour) {
     let run = world.run(graph, vec![]).extension(behaviour);
     world.end(world.cut_off_after(run, Duration::from_secs(5))).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::Running);
 }
 
-fn kinds(world: &World, kind: Kind) -> usize {
+fn kinds(world: &SideEffects, kind: Kind) -> usize {
     world.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == kind).count()
 }
 
 #[test]
 fn f12_effect_interrupted_by_a_crash_is_undone_as_unknown() {
     for in_subgraph in [false, true] {
-        let (world, graph) = (World::new(1), graph(true, in_subgraph));
+        let (world, graph) = (SideEffects::new(1), graph(true, in_subgraph));
         crash(&world, &graph, Behaviour::Hang);
         let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
         let node = if in_subgraph { "charges/charges" } else { "charges" };
@@ -115,7 +115,7 @@ fn f12_effect_interrupted_by_a_crash_is_undone_as_unknown() {
 #[test]
 fn f12_effect_interrupted_in_the_same_process_is_undone_as_unknown() {
     for is_stored in [false, true] {
-        let (world, graph) = (World::new(1), graph(true, false));
+        let (world, graph) = (SideEffects::new(1), graph(true, false));
         let run = if is_stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
         let error = world.end(run.extension(Behaviour::FailLater)).unwrap_err();
         assert!(error.compensation().is_some(), "{error}");
@@ -127,7 +127,7 @@ fn f12_effect_interrupted_in_the_same_process_is_undone_as_unknown() {
 
 #[test]
 fn f12_effect_that_returned_an_error_is_not_undone_after_a_crash() {
-    let (world, graph) = (World::new(1), graph(true, false));
+    let (world, graph) = (SideEffects::new(1), graph(true, false));
     // The crash happens during the backoff before the second attempt.
     crash(&world, &graph, Behaviour::Refuse);
     assert_eq!((kinds(&world, Kind::Started), kinds(&world, Kind::Attempt)), (1, 1));
@@ -138,7 +138,7 @@ fn f12_effect_that_returned_an_error_is_not_undone_after_a_crash() {
 
 #[test]
 fn f12_fork_does_not_undo_an_effect_of_its_origin() {
-    let (world, graph) = (World::new(1), graph(true, false));
+    let (world, graph) = (SideEffects::new(1), graph(true, false));
     crash(&world, &graph, Behaviour::Hang);
     let fork = world.resume(&graph, |run: Resume<Names>| run.fork_as("fork")).extension(Behaviour::FailAtOnce);
     let error = world.end(fork).unwrap_err();
@@ -147,14 +147,14 @@ fn f12_fork_does_not_undo_an_effect_of_its_origin() {
 
 #[test]
 fn c4_effect_of_a_node_without_an_undo_writes_no_begin_record() {
-    let (world, graph) = (World::new(1), graph(false, false));
+    let (world, graph) = (SideEffects::new(1), graph(false, false));
     crash(&world, &graph, Behaviour::Hang);
     assert_eq!(kinds(&world, Kind::Started), 0);
 }
 
 #[test]
 fn c4_effect_begun_by_an_earlier_process_is_repeated_with_its_key() {
-    let (world, graph) = (World::new(1), graph(true, false));
+    let (world, graph) = (SideEffects::new(1), graph(true, false));
     crash(&world, &graph, Behaviour::Hang);
     let again = world.resume(&graph, |run| run);
     world.end(world.cut_off_after(again, Duration::from_secs(5))).unwrap_err();

@@ -1,7 +1,7 @@
 //! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with
 //! `Checkpoint`, and a resume continues.
-use crate::common::flaky::FlakyStore;
-use crate::common::kept::{Names, NodeFuture, Stage, World, named};
+use crate::common::flaky_store::FlakyStore;
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -18,7 +18,7 @@ fn undoable(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Nam
 }
 
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
-    cx.extension::<Stage>().unwrap().outside.push(name);
+    cx.extension::<NodeControl>().unwrap().outside.push(name);
     Ok(())
 }
 
@@ -37,7 +37,7 @@ fn three(second_fails: bool) -> CompiledGraph<Names> {
 
 /// Runs the graph while this record cannot be read. Returns the errors of that driver and of the
 /// next one.
-fn interrupted(world: &World, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
+fn interrupted(world: &SideEffects, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
     world.stage.fail(&["third"]);
     let store = FlakyStore::new(world.store.clone());
     store.damage(damaged);
@@ -53,7 +53,7 @@ fn interrupted(world: &World, graph: &CompiledGraph<Names>, damaged: u64) -> [Ru
 #[test]
 fn f12_unreadable_record_interrupts_a_compensation_and_resume_ends_it() {
     for damaged in [FIRST, SECOND] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let [_, ended] = interrupted(&world, &three(false), damaged);
         let undone = vec!["second".to_string(), "first".to_string()];
         assert_eq!(ended.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "record {damaged}");
@@ -64,7 +64,7 @@ fn f12_unreadable_record_interrupts_a_compensation_and_resume_ends_it() {
 
 #[test]
 fn f12_resume_after_an_unreadable_record_names_the_remaining_undos() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let [_, ended] = interrupted(&world, &three(true), FIRST);
     let (node, reason, left) = ("second".to_string(), "the undo fails".to_string(), vec!["first".to_string()]);
     assert_eq!(ended.compensation(), Some(&Compensation::CompensationFailed { undone: vec![], node, reason, left }));

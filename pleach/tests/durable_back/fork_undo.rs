@@ -1,5 +1,5 @@
 //! C5, F12: a fork undoes its own visits and none of its origin.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -14,7 +14,7 @@ fn charging(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Nam
         Box::pin(async move {
             let clock = Arc::clone(cx.extension::<Arc<dyn Runtime>>().unwrap());
             let rest = || clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 40));
-            let (outside, key) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.idempotency_key());
+            let (outside, key) = (cx.extension::<NodeControl>().unwrap().outside.clone(), cx.idempotency_key());
             cx.record_undo(key.clone());
             rest().await;
             let call = format!("charge {} {key}", cx.run_id());
@@ -34,7 +34,7 @@ fn charging(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Nam
 }
 
 async fn refund(cx: NodeContext, key: String) -> Result<(), String> {
-    cx.extension::<Stage>().unwrap().outside.push(format!("refund {} {key}", cx.run_id()));
+    cx.extension::<NodeControl>().unwrap().outside.push(format!("refund {} {key}", cx.run_id()));
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn accounts(all: &[String], run: &str) -> (BTreeSet<String>, Vec<String>) {
 }
 
 /// The checkpoints that a run can be forked from.
-fn points(world: &World, graph: &CompiledGraph<Names>, run: &str) -> Vec<Checkpoint> {
+fn points(world: &SideEffects, graph: &CompiledGraph<Names>, run: &str) -> Vec<Checkpoint> {
     world.history(graph, run).into_iter().filter(|point| point.part_of.is_none()).collect()
 }
 
@@ -79,7 +79,7 @@ fn c5_fork_refunds_exactly_what_it_charged() {
     let (mut forked, mut shared, mut own) = (0, 0, 0);
     for seed in 0..150 {
         let graph = shop(seed % 3 == 0);
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let random = |below: u64| world.sim.runtime().random() % below;
         world.stage.fail(&["last"]);
         // The first run times out somewhere, or fails and is undone.
@@ -126,7 +126,7 @@ fn c5_fork_from_inside_a_charged_visit_does_not_refund_it() {
         .set_entry("pay")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph, vec![])).unwrap();
     let charge = world.record("r", Kind::Effect, "pay");
     world.stage.fail(&["ship"]);

@@ -1,6 +1,6 @@
 //! C5: the checkpoints of a run are listed in pages and read with their states, in memory and on a
 //! file.
-use crate::common::kept::{Names, NodeFuture, World, merge, named};
+use crate::common::stored::{Names, NodeFuture, SideEffects, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -45,7 +45,7 @@ fn graph() -> CompiledGraph<Names> {
 
 #[test]
 fn c5_history_lists_all_checkpoints_with_details_in_pages() {
-    let (world, graph) = (World::new(1), graph());
+    let (world, graph) = (SideEffects::new(1), graph());
     world.end(world.run(&graph, vec![])).unwrap();
     let all = world.history(&graph, "r");
     let of =
@@ -89,7 +89,7 @@ fn c5_history_lists_all_checkpoints_with_details_in_pages() {
 
 #[test]
 fn c5_state_of_each_checkpoint_can_be_read() {
-    let (world, graph) = (World::new(1), graph());
+    let (world, graph) = (SideEffects::new(1), graph());
     world.stage.fail(&["c"]);
     world.end(world.run(&graph, vec!["first".into()])).unwrap_err();
     let history = graph.history("r", &world.store);
@@ -118,7 +118,7 @@ fn c5_state_of_each_checkpoint_can_be_read() {
 #[cfg(all(feature = "sqlite", feature = "tokio"))]
 mod on_a_file {
     use super::*;
-    use crate::common::kept::Stage;
+    use crate::common::stored::NodeControl;
     use pleach::durable::Migrations;
     use pleach::runtime::TokioRuntime;
     use pleach::store::{RunStatus, SqliteStore, Store};
@@ -129,7 +129,7 @@ mod on_a_file {
     async fn c5_c7_c14_run_on_a_file_is_rewound_forked_migrated_and_attached() {
         let path = std::env::temp_dir().join(format!("pleach-history-{}.db", std::process::id()));
         let store = SqliteStore::open(&path).await.unwrap();
-        let (graph, stage) = (graph(), Stage::default());
+        let (graph, stage) = (graph(), NodeControl::default());
         let runtime: Arc<dyn pleach::runtime::Runtime> = TokioRuntime::current().unwrap();
         let here =
             |run: pleach::graph::RunOptions<'static, Names>| run.extension(stage.clone()).extension(Arc::clone(&runtime));

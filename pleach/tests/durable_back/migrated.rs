@@ -1,6 +1,6 @@
 //! C3, C4, C5, C7: migrations combined with rewinds, replays, forks and interrupted effects.
 //! Amounts stay right, and keys stay the same.
-use crate::common::kept::World;
+use crate::common::stored::SideEffects;
 use pleach::durable::{EffectError, Migrations, Resume, ResumeError};
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -53,7 +53,7 @@ const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Six nodes in a row that each pay one dollar.
 fn paying<S: Money>() -> CompiledGraph<S> {
     let pay = |cx: NodeContext, mut state: S| async move {
-        cx.extension::<crate::common::kept::Stage>().unwrap().enter(&cx).await?;
+        cx.extension::<crate::common::stored::NodeControl>().unwrap().enter(&cx).await?;
         state.pay();
         Ok::<_, String>(state)
     };
@@ -71,8 +71,8 @@ fn to_cents() -> Migrations {
 }
 
 /// A run of schema 1 that stopped before `first`, was migrated, and stopped before `second`.
-fn migrated(seed: u64, first: &str, second: &str) -> World {
-    let world = World::new(seed);
+fn migrated(seed: u64, first: &str, second: &str) -> SideEffects {
+    let world = SideEffects::new(seed);
     world.stage.hang(&[first]);
     world.leave(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
     world.stage.hang(&[second]);
@@ -111,7 +111,7 @@ fn c5_states_before_a_migration_are_migrated_from_their_own_schema() {
 
 #[test]
 fn c5_replay_of_the_last_node_before_a_migration_migrates_its_state() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["c"]);
     world.leave(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
     // The run is migrated and stops before any other work.
@@ -177,12 +177,12 @@ fn c5_random_rewinds_replays_and_migrations_pay_the_same_total() {
 fn c7_integer_that_a_migration_would_change_is_rejected() {
     let graph = || {
         let hang = |cx: NodeContext, n: u128| async move {
-            cx.extension::<crate::common::kept::Stage>().unwrap().enter(&cx).await?;
+            cx.extension::<crate::common::stored::NodeControl>().unwrap().enter(&cx).await?;
             Ok::<_, String>(n)
         };
         Graph::<u128>::new("large").add_node("hang", hang).add_edge("hang", END).set_entry("hang").compile().unwrap()
     };
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["hang"]);
     world.leave(world.run(&graph(), u128::MAX).schema(1));
     world.stage.hang(&[]);
@@ -279,7 +279,7 @@ fn working() -> CompiledGraph<Vec<u32>> {
 #[test]
 fn c3_interrupted_effects_keep_their_keys_over_migrations() {
     pleach::sim::explore(0..20, |outer| {
-        let (world, outside) = (World::new(outer.seed()), Outside::default());
+        let (world, outside) = (SideEffects::new(outer.seed()), Outside::default());
         *outside.hangs.lock().unwrap() = true;
         let same = |from| Migrations::new().state(from, Ok::<_, String>);
         world.leave(world.run(&working(), vec![0]).schema(1).extension(outside.clone()));
@@ -333,7 +333,7 @@ fn once(outside: &Outside) -> CompiledGraph<u32> {
 #[test]
 fn c4_unknown_effect_names_the_key_that_it_began_with() {
     for how in 0..4 {
-        let (world, outside) = (World::new(1), Outside::default());
+        let (world, outside) = (SideEffects::new(1), Outside::default());
         let graph = once(&outside);
         world.leave(world.run(&graph, 1).schema(1));
         let migrations = Migrations::new().state(1, Ok::<_, String>);
@@ -354,7 +354,7 @@ fn c4_unknown_effect_names_the_key_that_it_began_with() {
 
 #[test]
 fn c3_run_created_again_under_its_id_has_other_keys() {
-    let (world, outside) = (World::new(1), Outside::default());
+    let (world, outside) = (SideEffects::new(1), Outside::default());
     let run = || world.end(world.run(&working(), vec![0]).extension(outside.clone())).unwrap();
     run();
     world.sim.run(world.store.delete("r")).unwrap();
@@ -366,7 +366,7 @@ fn c3_run_created_again_under_its_id_has_other_keys() {
 
 #[test]
 fn c5_outcome_of_an_earlier_schema_is_migrated_or_rejected() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     assert_eq!(world.end(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
     let graph = paying::<Cents>();
     let outcome = || graph.outcome_of("r", &world.store).on(world.sim.runtime());

@@ -1,6 +1,6 @@
 //! F12, C5: a run that is migrated during its undos and then rewound to its failure undoes each
 //! visit once.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge};
 use futures::future::{Either, select};
 use pleach::durable::{Migrations, Resume};
 use pleach::graph::{Compensation, FanOut, RunOptions};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Charges by an effect, and hangs unless it is `first`.
 fn charging(cx: NodeContext, mut names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
-        let (outside, node) = (cx.extension::<Stage>().unwrap().outside.clone(), cx.node().to_string());
+        let (outside, node) = (cx.extension::<NodeControl>().unwrap().outside.clone(), cx.node().to_string());
         cx.record_undo(());
         cx.effect("charge", move |_| async move {
             outside.push("charge".into());
@@ -39,7 +39,7 @@ fn failing(cx: NodeContext, _: Names) -> NodeFuture<Names> {
 
 /// Refunds, unless the stage makes it hang.
 async fn refund(cx: NodeContext, (): ()) -> Result<(), String> {
-    let stage = cx.extension::<Stage>().unwrap();
+    let stage = cx.extension::<NodeControl>().unwrap();
     stage.enter(&cx).await?;
     stage.outside.push("refund".into());
     Ok(())
@@ -67,14 +67,14 @@ fn migrate(run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
 }
 
 /// Drops a run while it hangs in an undo.
-fn abandon(world: &World, run: RunOptions<'static, Names>) {
+fn abandon(world: &SideEffects, run: RunOptions<'static, Names>) {
     let minute = Box::pin(world.sim.sleep(Duration::from_secs(60)));
     let hangs = world.sim.run(async { matches!(select(run.into_future(), minute).await, Either::Right(_)) });
     assert!(hangs, "an undo hangs");
 }
 
 /// How often each call happened.
-fn counts(world: &World) -> BTreeMap<String, usize> {
+fn counts(world: &SideEffects) -> BTreeMap<String, usize> {
     let all = world.stage.outside.take();
     let mut counts = BTreeMap::new();
     all.into_iter().for_each(|one| *counts.entry(one).or_default() += 1);
@@ -83,8 +83,8 @@ fn counts(world: &World) -> BTreeMap<String, usize> {
 
 /// The run fails and hangs in the undo of `hangs`. A later version resumes it and is dropped in the
 /// undo of `hangs_later`.
-fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (World, CompiledGraph<Names>, u64) {
-    let world = World::new(1);
+fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (SideEffects, CompiledGraph<Names>, u64) {
+    let world = SideEffects::new(1);
     world.stage.hang(&[hangs]);
     abandon(&world, world.run(&graph("slow"), vec![]).schema(1));
     let graph = graph(charges);
@@ -121,7 +121,7 @@ fn f12_visit_undone_before_a_migration_charges_again_after_a_rewind() {
 
 #[test]
 fn f12_undone_visit_charges_again_after_a_rewind_to_its_undo() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let graph = graph("slow");
     world.stage.hang(&["first"]);
     abandon(&world, world.run(&graph, vec![]));
@@ -151,9 +151,9 @@ fn f12_second_migration_keeps_which_visit_was_undone() {
 }
 
 /// The iteration that each undo sees, for three nodes in a row of which the last fails.
-fn iterations_of_undos(world: &World, is_migrated: bool) -> Vec<String> {
+fn iterations_of_undos(world: &SideEffects, is_migrated: bool) -> Vec<String> {
     let undo = |cx: NodeContext, (): ()| async move {
-        let stage = cx.extension::<Stage>().unwrap();
+        let stage = cx.extension::<NodeControl>().unwrap();
         stage.enter(&cx).await?;
         stage.outside.push(cx.iteration().to_string());
         Ok::<_, String>(())
@@ -181,6 +181,6 @@ fn iterations_of_undos(world: &World, is_migrated: bool) -> Vec<String> {
 
 #[test]
 fn f12_undo_sees_the_iteration_of_its_visit_after_a_migration() {
-    assert_eq!(iterations_of_undos(&World::new(1), false), ["2", "1"]);
-    assert_eq!(iterations_of_undos(&World::new(1), true), ["2", "1"]);
+    assert_eq!(iterations_of_undos(&SideEffects::new(1), false), ["2", "1"]);
+    assert_eq!(iterations_of_undos(&SideEffects::new(1), true), ["2", "1"]);
 }

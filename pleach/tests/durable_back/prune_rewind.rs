@@ -1,5 +1,5 @@
 //! C5, C11: every listed checkpoint can be rewound to, forked from and read, whatever was pruned.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Compensation, FanOut};
 use pleach::prelude::*;
@@ -13,7 +13,7 @@ fn busy(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> 
     move |cx, mut names| {
         Box::pin(async move {
             let clock = Arc::clone(cx.extension::<Arc<dyn Runtime>>().unwrap());
-            let (chance, outside) = (clock.random(), cx.extension::<Stage>().unwrap().outside.clone());
+            let (chance, outside) = (clock.random(), cx.extension::<NodeControl>().unwrap().outside.clone());
             if (chance >> 32).is_multiple_of(11) || (chance >> 24).is_multiple_of(9) {
                 cx.record_undo(cx.idempotency_key());
             }
@@ -40,7 +40,7 @@ fn busy(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> 
 }
 
 async fn undo(cx: NodeContext, key: String) -> Result<(), String> {
-    let outside = cx.extension::<Stage>().unwrap().outside.clone();
+    let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
     cx.effect("undo", move |_| async move {
         outside.push(key);
         Ok::<_, String>(())
@@ -71,12 +71,12 @@ fn rounds() -> CompiledGraph<Names> {
 }
 
 /// The listed checkpoints that can be used alone.
-fn listed(world: &World, graph: &CompiledGraph<Names>) -> Vec<Checkpoint> {
+fn listed(world: &SideEffects, graph: &CompiledGraph<Names>) -> Vec<Checkpoint> {
     world.history(graph, "r").into_iter().filter(|point| point.part_of.is_none()).collect()
 }
 
 /// Forks from each checkpoint and reads its state.
-fn assert_all_can_be_forked(world: &World, graph: &CompiledGraph<Names>, what: &str) -> usize {
+fn assert_all_can_be_forked(world: &SideEffects, graph: &CompiledGraph<Names>, what: &str) -> usize {
     let points = listed(world, graph);
     let history = graph.history("r", &world.store);
     for point in &points {
@@ -97,10 +97,10 @@ fn c5_every_listed_checkpoint_can_be_forked_after_pruning() {
     let graph = rounds();
     let (mut checked, mut pruned, mut undone) = (0, 0, 0);
     for seed in 0..8 {
-        let world = World::new(seed);
+        let world = SideEffects::new(seed);
         let random = |below: u64| world.sim.runtime().random() % below;
         let kept = [1, 2, 5, 20][(seed % 4) as usize];
-        let leg = |world: &World| Duration::from_millis(60 + world.sim.runtime().random() % 200);
+        let leg = |world: &SideEffects| Duration::from_millis(60 + world.sim.runtime().random() % 200);
         let run = world.run(&graph, vec![]).keep_records(kept).max_iterations(100_000).timeout(leg(&world));
         let mut outcome = world.end(run);
         for round in 0..4 {
@@ -125,7 +125,7 @@ fn c5_every_listed_checkpoint_can_be_forked_after_pruning() {
 #[test]
 fn c11_log_stays_bounded_after_many_rewinds() {
     let graph = rounds();
-    let world = World::new(3);
+    let world = SideEffects::new(3);
     for _ in 0..20 {
         let time = Duration::from_millis(300);
         let run = match world.sim.run(async { world.store.head("r").await }) {
@@ -152,11 +152,11 @@ fn bookings() -> CompiledGraph<Booking> {
         Ok::<_, String>(state)
     };
     let undo = |cx: NodeContext, what: String| async move {
-        cx.extension::<Stage>().unwrap().outside.push(what);
+        cx.extension::<NodeControl>().unwrap().outside.push(what);
         Ok::<_, String>(())
     };
     let hang = |cx: NodeContext, state: Booking| async move {
-        cx.extension::<Stage>().unwrap().enter(&cx).await?;
+        cx.extension::<NodeControl>().unwrap().enter(&cx).await?;
         Ok::<_, String>(state)
     };
     Graph::new("bookings")
@@ -180,7 +180,7 @@ fn bookings() -> CompiledGraph<Booking> {
 #[test]
 fn c5_records_of_another_line_of_history_keep_their_undo_payloads() {
     let graph = bookings();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["hang"]);
     let kept = 200;
     let head = || world.info("r").head;

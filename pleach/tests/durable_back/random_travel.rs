@@ -1,7 +1,7 @@
 //! C3, C5: a run that is crashed at any commit, resumed, rewound, replayed and forked always
 //! reaches the same result, and no committed visit starts again under its key.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge};
 use pleach::prelude::*;
 use pleach::sim::SEEDS_VARIABLE;
 use pleach::store::{Parts, Rows, Store};
@@ -10,7 +10,7 @@ use pleach::store::{Parts, Rows, Store};
 fn keyed(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
-            cx.extension::<Stage>().unwrap().clone().enter(&cx).await?;
+            cx.extension::<NodeControl>().unwrap().clone().enter(&cx).await?;
             if name == "flaky" && cx.attempt() < 3 {
                 return Err("not yet".into());
             }
@@ -68,7 +68,7 @@ fn without_keys(names: &Names) -> Vec<&str> {
 }
 
 /// The bodies of all committed records except effects.
-fn committed(world: &World, run: &str) -> String {
+fn committed(world: &SideEffects, run: &str) -> String {
     world.sim.run(async {
         let Ok(info) = world.store.head(run).await else { return String::new() };
         let rows = world.store.read(run, Rows::Range(1..=info.head), Parts::Whole).await.unwrap();
@@ -79,7 +79,7 @@ fn committed(world: &World, run: &str) -> String {
 }
 
 fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
-    let world = World::new(seed);
+    let world = SideEffects::new(seed);
     let store = FlakyStore::new(world.store.clone());
     let (chance, mut run, mut did) = (|below: u64| world.sim.runtime().random() % below, "r0".to_string(), [0; 5]);
     let mut steps = 0;
@@ -87,7 +87,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
         // The last step is not interrupted.
         let is_last = steps == 6;
         let write = if is_last { u64::MAX } else { store.writes() + 1 + chance(25) };
-        store.fail_at(write, if chance(2) == 0 { Fate::Lost } else { Fate::Unanswered });
+        store.fail_at(write, if chance(2) == 0 { WriteFailure::Lost } else { WriteFailure::Unanswered });
         let head = world.sim.run(async { world.store.head(&run).await }).ok().map(|info| info.head);
         let (durable, before) = (committed(&world, &run), run.clone());
         let (what, options) = match (head, chance(5)) {
@@ -127,7 +127,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
 #[test]
 fn c5_random_crashes_rewinds_replays_and_forks_give_the_same_result() {
     let graph = graph();
-    let world = World::new(0);
+    let world = SideEffects::new(0);
     let expected = world.end(world.run(&graph, vec![])).unwrap();
     assert_eq!(expected.len(), 21, "{:?}", without_keys(&expected));
     let seeds = std::env::var(SEEDS_VARIABLE).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(150);

@@ -1,6 +1,6 @@
 //! C3, C4, F12: what a resume repeats, what it does not, and under which keys.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -9,7 +9,7 @@ use pleach::store::RunStatus;
 fn c4_effect_with_an_empty_result_is_not_repeated() {
     let node = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
-            let outside = cx.extension::<Stage>().unwrap().outside.clone();
+            let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
             let sent = cx.effect("send", move |key| async move {
                 outside.push(key);
                 Ok::<Option<u32>, String>(None)
@@ -19,7 +19,7 @@ fn c4_effect_with_an_empty_result_is_not_repeated() {
         })
     };
     let graph = Graph::new("nothing").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["node"]);
     world.leave(world.run(&graph, vec![]));
     world.stage.hang(&[]);
@@ -47,7 +47,7 @@ fn c3_every_visit_of_a_run_has_a_different_key() {
         .set_entry("before")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph, vec![])).unwrap();
     let starts = world.stage.starts.take();
     let mut keys: Vec<&String> = starts.iter().map(|(_, key)| key).collect();
@@ -65,7 +65,7 @@ fn f12_resume_between_two_undos_continues_the_undos() {
         })
     };
     let undo = |cx: NodeContext, name: String| async move {
-        let stage = cx.extension::<Stage>().unwrap();
+        let stage = cx.extension::<NodeControl>().unwrap();
         stage.outside.push(name.clone());
         if stage.outside.len() == 2 { Err(format!("{name} cannot be undone")) } else { Ok(()) }
     };
@@ -86,10 +86,10 @@ fn f12_resume_between_two_undos_continues_the_undos() {
         .unwrap();
     // The driver crashes at the record of the second undo, or the second undo fails.
     for crashes in [true, false] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         world.stage.fail(&["pay"]);
         let store = FlakyStore::new(world.store.clone());
-        store.fail_at(if crashes { 7 } else { u64::MAX }, Fate::Lost);
+        store.fail_at(if crashes { 7 } else { u64::MAX }, WriteFailure::Lost);
         world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
         let status = world.info("r").status;
         assert_eq!(status, if crashes { RunStatus::Running } else { RunStatus::CompensationFailed });

@@ -1,5 +1,5 @@
 //! C5: the last node can be replayed, however few records are kept.
-use crate::common::kept::{Names, NodeFuture, World, named};
+use crate::common::stored::{Names, NodeFuture, SideEffects, named};
 use pleach::prelude::*;
 
 /// `a`, and then `b`, which writes many records before it hangs or ends.
@@ -9,7 +9,7 @@ fn busy() -> CompiledGraph<Names> {
             for number in 0..300 {
                 cx.effect(format!("effect {number}"), move |_| async move { Ok::<_, String>(number) }).await?;
             }
-            let stage = cx.extension::<crate::common::kept::Stage>().unwrap().clone();
+            let stage = cx.extension::<crate::common::stored::NodeControl>().unwrap().clone();
             stage.enter(&cx).await?;
             names.push("b".to_string());
             Ok(names)
@@ -22,7 +22,7 @@ fn busy() -> CompiledGraph<Names> {
 #[test]
 fn c5_last_node_is_replayed_however_few_records_are_kept() {
     for kept in [1, 5] {
-        let (world, graph) = (World::new(1), busy());
+        let (world, graph) = (SideEffects::new(1), busy());
         world.stage.hang(&["b"]);
         world.leave(world.run(&graph, vec![]).keep_records(kept));
         assert_eq!(world.stage.started(), ["a", "b"]);

@@ -1,6 +1,6 @@
 //! C5: a replay of the last node keeps the records of other branches, also those written after a
 //! rewind, a migration or another replay.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::Resume;
 use pleach::graph::FanOut;
 use pleach::prelude::*;
@@ -9,7 +9,7 @@ use pleach::store::Kind;
 /// Pays, and then acts like `named`.
 fn paying(cx: NodeContext, names: Names) -> NodeFuture<Names> {
     Box::pin(async move {
-        let outside = cx.extension::<Stage>().unwrap().outside.clone();
+        let outside = cx.extension::<NodeControl>().unwrap().outside.clone();
         if cx.extension::<Pays>().is_none() {
             std::future::pending::<()>().await;
         }
@@ -50,7 +50,7 @@ fn graph(in_subgraph: bool) -> CompiledGraph<Names> {
 const PAYS: [&str; 2] = ["pays", "pays/pays"];
 
 /// Replays the last node until the end: `a1` runs again, and nothing is paid again.
-fn replay(world: &World, graph: &CompiledGraph<Names>) {
+fn replay(world: &SideEffects, graph: &CompiledGraph<Names>) {
     world.stage.starts.take();
     let ended = world.end(world.resume(graph, |run: Resume<Names>| run.replay_last()).extension(Pays)).unwrap();
     assert_eq!(ended, ["start", "a1", "a2", "b1", "b2", "pays"]);
@@ -61,7 +61,7 @@ fn replay(world: &World, graph: &CompiledGraph<Names>) {
 #[test]
 fn c5_replay_keeps_records_of_other_branches_after_a_rewind() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
-        let (world, graph) = (World::new(1), graph(in_subgraph));
+        let (world, graph) = (SideEffects::new(1), graph(in_subgraph));
         world.stage.hang(&["a2", "b1", hangs]);
         world.leave(world.run(&graph, vec![]));
         let a1 = world.record("r", Kind::Step, "a1");
@@ -74,7 +74,7 @@ fn c5_replay_keeps_records_of_other_branches_after_a_rewind() {
 #[test]
 fn c5_replay_after_a_replay_keeps_records_of_other_branches() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
-        let (world, graph) = (World::new(1), graph(in_subgraph));
+        let (world, graph) = (SideEffects::new(1), graph(in_subgraph));
         world.stage.hang(&["a2", "b1"]);
         world.leave(world.run(&graph, vec![]));
         world.stage.hang(&["a2", "b2", hangs]);
@@ -90,7 +90,7 @@ fn c5_replay_after_a_replay_keeps_records_of_other_branches() {
 
 #[test]
 fn c5_replay_after_two_rewinds_finds_the_branch_under_its_new_path() {
-    let (world, graph) = (World::new(1), graph(true));
+    let (world, graph) = (SideEffects::new(1), graph(true));
     world.stage.hang(&["a2", "b1", "pays/pays"]);
     world.leave(world.run(&graph, vec![]));
     for pays in [false, true] {

@@ -1,7 +1,7 @@
 //! C5, C14: a run is forked, continues with another state or only with a valid one, and its id is
 //! unique.
-use crate::common::flaky::FlakyStore;
-use crate::common::kept::{Names, NodeFuture, World, merge, named};
+use crate::common::flaky_store::FlakyStore;
+use crate::common::stored::{Names, NodeFuture, SideEffects, merge, named};
 use crate::common::{INJECTED, quiet};
 use pleach::durable::ResumeError;
 use pleach::graph::Compensation;
@@ -37,7 +37,7 @@ fn resume_error<S: std::fmt::Debug>(outcome: Result<S, RunError<S>>) -> ResumeEr
 
 #[test]
 fn c5_fork_leaves_its_origin_unchanged_and_survives_its_deletion() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["c", "d"]);
     world.leave(world.run(&graph, vec![]));
     let (info, rows, first) = (world.info("r"), world.rows("r"), world.stage.starts.take());
@@ -68,7 +68,7 @@ fn c5_fork_leaves_its_origin_unchanged_and_survives_its_deletion() {
 
 #[test]
 fn c5_fork_works_for_held_and_ended_runs() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["e"]);
     let fork = world.resume(&graph, |run| run.fork_as("f")).timeout(Duration::from_secs(5));
     let held = world.run(&graph, vec![]).timeout(Duration::from_secs(60));
@@ -117,7 +117,7 @@ fn c5_fork_undoes_only_its_own_visits() {
         .set_entry("flight")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph, vec![])).unwrap();
     world.stage.fail(&["pay"]);
     let error = world.end(world.resume(&graph, |run| run.rewind_to(2).fork_as("f"))).unwrap_err();
@@ -126,7 +126,7 @@ fn c5_fork_undoes_only_its_own_visits() {
 
 #[test]
 fn c5_replaced_state_is_durable_before_the_run_continues() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["e"]);
     world.leave(world.run(&graph, vec![]));
     let (key, head) = (world.stage.starts.take().pop().unwrap(), world.info("r").head);
@@ -153,7 +153,7 @@ fn c5_replaced_state_is_durable_before_the_run_continues() {
 
 #[test]
 fn c5_failed_run_continues_with_a_corrected_state() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.fail(&["d"]);
     world.end(world.run(&graph, vec![])).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::Failed);
@@ -164,7 +164,7 @@ fn c5_failed_run_continues_with_a_corrected_state() {
 
 #[test]
 fn c5_state_is_not_replaced_while_branches_are_open() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     let before = world.rows("r");
@@ -178,7 +178,7 @@ fn c5_state_is_not_replaced_while_branches_are_open() {
         .set_entry("sub")
         .compile()
         .unwrap();
-    let inside = World::new(1);
+    let inside = SideEffects::new(1);
     inside.stage.hang(&["sub/e"]);
     inside.leave(inside.run(&sub, vec![]));
     let error = resume_error(inside.end(inside.resume(&sub, |run| run.with_state(|names| names))));
@@ -189,7 +189,7 @@ fn c5_state_is_not_replaced_while_branches_are_open() {
 #[test]
 fn c5_rejected_state_changes_nothing_and_releases_the_run() {
     quiet();
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     let (head, before) = (world.info("r").head, world.rows("r"));
@@ -229,7 +229,7 @@ fn c5_rejected_state_changes_nothing_and_releases_the_run() {
 
 #[test]
 fn c5_resume_cancelled_while_it_opens_releases_the_run() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     let store = FlakyStore::new(world.store.clone());
@@ -245,7 +245,7 @@ fn c5_resume_cancelled_while_it_opens_releases_the_run() {
 
 #[test]
 fn c5_invalid_ids_are_rejected_and_unusual_ones_work() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     for id in ["", "a\0b", long.as_str()] {
         let id = || id.to_string();
@@ -276,7 +276,7 @@ fn c5_invalid_ids_are_rejected_and_unusual_ones_work() {
 
 #[test]
 fn c14_taken_id_is_an_error_or_attached_to() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["d"]);
     world.leave(world.run(&graph, vec!["first".into()]));
     let mut error = world.end(world.run(&graph, vec!["second".into()])).unwrap_err();
@@ -302,7 +302,7 @@ fn c14_taken_id_is_an_error_or_attached_to() {
 
 #[test]
 fn c14_attach_to_a_held_run_waits_one_lease() {
-    let (world, graph) = (World::new(1), diamond());
+    let (world, graph) = (SideEffects::new(1), diamond());
     world.stage.hang(&["d"]);
     let held = world.run(&graph, vec![]).lease(Duration::from_secs(30));
     let scope = world.sim.scope();

@@ -1,7 +1,7 @@
 //! C5: a run is resumed at a named node. C9: a paused run shows its open questions, and a resumed
 //! failed run accepts messages at once. F12: a resumed compensation continues.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::{Resume, ResumeError, RunRemote, TellError};
 use pleach::graph::{Compensation, RunEvent, RunOptions, StartError};
 use pleach::prelude::*;
@@ -14,8 +14,8 @@ fn chain() -> CompiledGraph<Names> {
         named("a")(cx, names)
     };
     let undo = |cx: NodeContext, name: String| async move {
-        cx.extension::<Stage>().unwrap().enter(&cx).await?;
-        cx.extension::<Stage>().unwrap().outside.push(format!("undo {name}"));
+        cx.extension::<NodeControl>().unwrap().enter(&cx).await?;
+        cx.extension::<NodeControl>().unwrap().outside.push(format!("undo {name}"));
         Ok::<_, String>(())
     };
     Graph::new("chain")
@@ -38,7 +38,7 @@ fn chain() -> CompiledGraph<Names> {
 }
 
 /// The last state of the run after this worker drove it to its end.
-fn driven_by(world: &World, worker: Worker, graph: &CompiledGraph<Names>) -> Names {
+fn driven_by(world: &SideEffects, worker: Worker, graph: &CompiledGraph<Names>) -> Names {
     let worker = worker.on(world.sim.runtime()).start().unwrap();
     let end = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap();
     world.sim.run(worker.close(Duration::from_secs(1)));
@@ -46,8 +46,8 @@ fn driven_by(world: &World, worker: Worker, graph: &CompiledGraph<Names>) -> Nam
 }
 
 /// A run that stopped before `c`.
-fn before_c() -> (World, CompiledGraph<Names>) {
-    let (world, graph) = (World::new(1), chain());
+fn before_c() -> (SideEffects, CompiledGraph<Names>) {
+    let (world, graph) = (SideEffects::new(1), chain());
     world.stage.hang(&["c"]);
     world.leave(world.run(&graph, vec![]));
     world.stage.hang(&[]);
@@ -96,7 +96,7 @@ fn c5_resume_at_a_node_combines_with_states_forks_and_rewinds() {
     // After a crash, a resume continues at that node.
     let (world, graph) = before_c();
     let store = FlakyStore::new(world.store.clone());
-    store.fail_at(2, Fate::Lost);
+    store.fail_at(2, WriteFailure::Lost);
     let resumed = world.here(graph.resume("r").checkpoint(&store)).from("d");
     assert!(matches!(world.end(resumed).unwrap_err().fault(), RunFault::Checkpoint(_)));
     assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ["a", "b", "d"]);
@@ -170,7 +170,7 @@ fn asking() -> CompiledGraph<Names> {
 
 #[test]
 fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
-    let (world, graph) = (World::new(1), asking());
+    let (world, graph) = (SideEffects::new(1), asking());
     let remote = RunRemote::new(&world.store, "r");
     let seen = || {
         let view = world.sim.run(remote.look()).unwrap();
@@ -205,7 +205,7 @@ fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
 #[test]
 fn c9_resumed_failed_run_accepts_messages_and_can_be_taken_over() {
     let slow = |cx: NodeContext, names: Names| async move {
-        let stage = cx.extension::<Stage>().unwrap().clone();
+        let stage = cx.extension::<NodeControl>().unwrap().clone();
         let calls = stage.outside.len();
         if calls == 0 {
             stage.outside.push("failed".into());
@@ -215,14 +215,14 @@ fn c9_resumed_failed_run_accepts_messages_and_can_be_taken_over() {
         Ok([names, vec![go]].concat())
     };
     let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let remote = RunRemote::new(&world.store, "r");
     world.end(world.run(&graph, vec![])).unwrap_err();
     assert!(matches!(world.sim.run(remote.signal("go", &"x")), Err(TellError::Ended { status: RunStatus::Failed, .. })));
     // The driver dies before the node has done anything, and without a release.
     let store = FlakyStore::new(world.store.clone());
     store.swallow_releases(true);
-    store.fail_at(2, Fate::Lost);
+    store.fail_at(2, WriteFailure::Lost);
     let error = world.end(world.here(graph.resume("r").checkpoint(&store))).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
     let info = world.info("r");
@@ -236,7 +236,7 @@ fn c9_resumed_failed_run_accepts_messages_and_can_be_taken_over() {
 
 #[test]
 fn f12_resumed_compensation_continues_with_any_driver() {
-    let (world, graph) = (World::new(1), chain());
+    let (world, graph) = (SideEffects::new(1), chain());
     world.stage.fail(&["d", "a"]);
     let hooks = {
         let stage = world.stage.clone();
@@ -252,7 +252,7 @@ fn f12_resumed_compensation_continues_with_any_driver() {
     // The run is resumed, and its driver dies at once.
     world.stage.fail(&[]);
     let store = FlakyStore::new(world.store.clone());
-    store.fail_at(2, Fate::Lost);
+    store.fail_at(2, WriteFailure::Lost);
     world.end(world.here(graph.resume("r").checkpoint(&store))).unwrap_err();
     let info = world.info("r");
     assert_eq!((info.status, info.wake_at.is_some()), (RunStatus::Running, true));

@@ -1,7 +1,7 @@
 //! C11: the log of a live run is bounded and keeps all that resume and undo need. Runs that ended
 //! long ago are removed automatically.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use crate::common::{Log, poll_once};
 use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
@@ -24,9 +24,9 @@ fn counting(to: u32) -> CompiledGraph<u32> {
 
 #[test]
 fn c11_log_of_a_long_loop_stays_bounded_and_can_be_resumed() {
-    let (world, graph) = (World::new(1), counting(10_000));
+    let (world, graph) = (SideEffects::new(1), counting(10_000));
     let store = FlakyStore::new(world.store.clone());
-    store.fail_at(7_000, Fate::Lost);
+    store.fail_at(7_000, WriteFailure::Lost);
     let widths = Log::new();
     let watched = || {
         let (inside, widths) = (world.store.clone(), widths.clone());
@@ -55,7 +55,7 @@ fn c11_waiting_branches_survive_the_pruning_of_busy_ones() {
     // Item 0 loops, item 1 waits after a recorded effect, and all others arrived long ago.
     let item = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
-            let stage = cx.extension::<Stage>().unwrap().clone();
+            let stage = cx.extension::<NodeControl>().unwrap().clone();
             stage.starts.push((names[0].clone(), cx.idempotency_key()));
             if names[0] == "1" {
                 let outside = stage.outside.clone();
@@ -85,7 +85,7 @@ fn c11_waiting_branches_survive_the_pruning_of_busy_ones() {
         .set_entry("start")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let run = world.run(&graph, vec![]).keep_records(10).max_iterations(10_000);
     let cut_off = world.cut_off_after(run, Duration::from_secs(10));
     assert!(matches!(world.end(cut_off).unwrap_err().fault(), RunFault::Cancelled { .. }));
@@ -137,9 +137,9 @@ fn c11_pruning_keeps_what_a_failed_commit_would_have_replaced() {
     let mut cut_off = 0;
     for millis in 60..70 {
         for write in 55..80 {
-            let world = World::new(write);
+            let world = SideEffects::new(write);
             let store = FlakyStore::new(world.store.clone());
-            store.fail_at(write, Fate::Lost);
+            store.fail_at(write, WriteFailure::Lost);
             let begun = graph.run(vec![millis.to_string()]).id("r").checkpoint(&store).keep_records(1);
             cut_off += usize::from(world.end(world.here(begun)).is_err());
             let resumed = graph.resume("r").checkpoint(&store).keep_records(1);
@@ -157,11 +157,11 @@ fn c11_undo_payloads_survive_pruning() {
         Ok::<_, String>(n + 1)
     };
     let undo = |cx: NodeContext, what: String| async move {
-        cx.extension::<Stage>().unwrap().outside.push(what);
+        cx.extension::<NodeControl>().unwrap().outside.push(what);
         Ok::<_, String>(())
     };
     let count = |cx: NodeContext, n: u32| async move {
-        let stage = cx.extension::<Stage>().unwrap();
+        let stage = cx.extension::<NodeControl>().unwrap();
         if n == 1_500 {
             stage.enter(&cx).await?;
         }
@@ -179,7 +179,7 @@ fn c11_undo_payloads_survive_pruning() {
         .set_entry("book")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["count"]);
     world.leave(world.run(&graph, 0).max_iterations(10_000).keep_records(10));
     assert!(world.info("r").oldest > 1_000);
@@ -187,7 +187,7 @@ fn c11_undo_payloads_survive_pruning() {
     world.stage.hang(&[]);
     world.stage.fail(&[]);
     let store = FlakyStore::new(world.store.clone());
-    store.fail_at(1_000, Fate::Lost);
+    store.fail_at(1_000, WriteFailure::Lost);
     let resumed = graph.resume("r").checkpoint(&store).max_iterations(10_000).keep_records(10);
     assert!(matches!(world.end(world.here(resumed)).unwrap_err().fault(), RunFault::Checkpoint(_)));
     assert!(world.info("r").oldest > 2_000);
@@ -203,7 +203,7 @@ fn c11_undo_payloads_survive_pruning() {
 
 #[test]
 fn c11_runs_that_ended_a_month_ago_are_removed() {
-    let (world, graph) = (World::new(1), counting(1));
+    let (world, graph) = (SideEffects::new(1), counting(1));
     let run = |id: String| world.here(graph.run(0).id(id).checkpoint(&world.store));
     let is_there = |id: &str| match world.sim.run(async { world.store.head(id).await }) {
         Ok(_) => true,
@@ -238,7 +238,7 @@ fn c11_runs_that_ended_a_month_ago_are_removed() {
 
 #[test]
 fn c11_retention_of_ended_runs_is_configurable() {
-    let (world, graph) = (World::new(1), counting(1));
+    let (world, graph) = (SideEffects::new(1), counting(1));
     let run = |id: String, kept| world.here(graph.run(0).id(id).checkpoint(&world.store).keep_ended(kept));
     world.end(run("first".into(), DAY)).unwrap();
     world.sim.run(world.sim.sleep(DAY + Duration::from_secs(1)));

@@ -1,6 +1,6 @@
 //! C5: a run continues from any of its records, and its last node can be replayed. Nothing is
 //! deleted, and later visits have new keys.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use pleach::durable::{Checkpoint, ResumeError};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
@@ -64,7 +64,7 @@ fn store_error<S>(error: &RunError<S>) -> &StoreError {
 
 #[test]
 fn c5_rewound_run_continues_from_there_and_nothing_is_deleted() {
-    let (world, graph) = (World::new(1), chain());
+    let (world, graph) = (SideEffects::new(1), chain());
     assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["a", "b", "c"]);
     let (first, before) = (world.stage.starts.take(), world.rows("r"));
     // After "a", as if "b" had not run.
@@ -87,7 +87,7 @@ fn c5_rewound_run_continues_from_there_and_nothing_is_deleted() {
 #[test]
 fn c5_rewind_to_any_record_leads_to_the_same_result() {
     for seed in 0..10 {
-        let (world, graph) = (World::new(seed), wide());
+        let (world, graph) = (SideEffects::new(seed), wide());
         assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), WIDE);
         let last = world.info("r").head;
         let firsts = world.stage.starts.take();
@@ -114,7 +114,7 @@ fn c5_rewind_keeps_earlier_effects_and_gives_later_ones_new_keys() {
     let node = |cx: NodeContext, mut names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
             for name in ["one", "two"] {
-                let stage = cx.extension::<Stage>().unwrap().clone();
+                let stage = cx.extension::<NodeControl>().unwrap().clone();
                 let got = cx
                     .effect(name, move |key| async move {
                         stage.outside.push(format!("{name} {key}"));
@@ -127,7 +127,7 @@ fn c5_rewind_keeps_earlier_effects_and_gives_later_ones_new_keys() {
         })
     };
     let graph = Graph::new("effects").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["one #1", "two #2"]);
     let first = world.stage.outside.take();
     // Record 1 is the start, 2 and 3 are the effects, 4 is the step.
@@ -152,7 +152,7 @@ fn c5_rewound_failed_run_undoes_what_was_undoable_at_that_record() {
         }
     };
     let undo = |cx: NodeContext, name: String| async move {
-        let stage = cx.extension::<Stage>().unwrap();
+        let stage = cx.extension::<NodeControl>().unwrap();
         stage.outside.push(format!("undo {name} {}", cx.idempotency_key()));
         if name == "hotel" && stage.outside.len() == 100 { Err("full") } else { Ok(()) }
     };
@@ -168,7 +168,7 @@ fn c5_rewound_failed_run_undoes_what_was_undoable_at_that_record() {
         .set_entry("flight")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let undone = |error: RunError<Names>| match error.compensation() {
         Some(Compensation::Compensated { undone }) => undone.clone(),
         other => panic!("{other:?}: {error}"),
@@ -204,7 +204,7 @@ fn c5_rewind_to_a_pruned_or_unknown_record_changes_nothing() {
         .set_entry("turn")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph, vec![]).keep_records(10)).unwrap();
     let before = world.info("r");
     assert!(before.oldest > 200 && before.head == 301, "{before:?}");
@@ -227,7 +227,7 @@ fn c5_rewind_to_a_pruned_or_unknown_record_changes_nothing() {
 
 #[test]
 fn c5_last_node_is_replayed_with_a_new_key() {
-    let (world, graph) = (World::new(1), chain());
+    let (world, graph) = (SideEffects::new(1), chain());
     world.stage.hang(&["a"]);
     world.leave(world.run(&graph, vec![]));
     let error = world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
@@ -253,7 +253,7 @@ fn c5_last_node_is_replayed_with_a_new_key() {
 fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
     for seed in 0..20 {
         // The last branch to arrive: the join has followed, and "after" hangs.
-        let (world, graph) = (World::new(seed), wide());
+        let (world, graph) = (SideEffects::new(seed), wide());
         world.stage.hang(&["after"]);
         world.leave(world.run(&graph, vec![]));
         let arrived: Vec<Checkpoint> = world.history(&graph, "r");
@@ -272,7 +272,7 @@ fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
         assert_eq!(started, expected, "seed {seed}");
     }
     // In the middle: "d1" is the last node; all else stays, including effects.
-    let (world, graph) = (World::new(3), wide());
+    let (world, graph) = (SideEffects::new(3), wide());
     world.stage.hang(&["d1", "d2"]);
     world.leave(world.run(&graph, vec![]));
     world.stage.hang(&["d2"]);
@@ -289,7 +289,7 @@ fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
 fn c5_replay_keeps_effects_recorded_later_by_other_branches() {
     let slow = |cx: NodeContext, names: Names| -> NodeFuture<Names> {
         Box::pin(async move {
-            let (stage, clock) = (cx.extension::<Stage>().unwrap().clone(), cx.extension::<Arc<dyn Runtime>>().unwrap());
+            let (stage, clock) = (cx.extension::<NodeControl>().unwrap().clone(), cx.extension::<Arc<dyn Runtime>>().unwrap());
             clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
             let outside = stage.outside.clone();
             cx.effect("noted", move |key| async move {
@@ -314,7 +314,7 @@ fn c5_replay_keeps_effects_recorded_later_by_other_branches() {
         .set_entry("before")
         .compile()
         .unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["slow", "quick2"]);
     world.leave(world.run(&graph, vec![]));
     assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last record");
@@ -327,7 +327,7 @@ fn c5_replay_keeps_effects_recorded_later_by_other_branches() {
 
 #[test]
 fn c5_any_record_of_a_rewind_selects_the_whole_rewind() {
-    let (world, graph) = (World::new(1), wide());
+    let (world, graph) = (SideEffects::new(1), wide());
     world.stage.hang(&["d2"]);
     world.leave(world.run(&graph, vec![]));
     let head = world.info("r").head;
@@ -346,7 +346,7 @@ fn c5_any_record_of_a_rewind_selects_the_whole_rewind() {
 fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, names| {
         Box::pin(async move {
-            let (clock, stage) = (cx.extension::<Arc<dyn Runtime>>().unwrap(), cx.extension::<Stage>().unwrap().clone());
+            let (clock, stage) = (cx.extension::<Arc<dyn Runtime>>().unwrap(), cx.extension::<NodeControl>().unwrap().clone());
             clock.sleep_until(clock.now() + Duration::from_secs(seconds)).await;
             let charge = cx.effect("charge", move |_| async move {
                 stage.outside.push(name.to_string());
@@ -360,7 +360,7 @@ fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Name
 
 #[test]
 fn c5_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let graph = Graph::new("two")
         .add_node("first", named("first"))
         .add_node("a1", charging_after("a1", 0))

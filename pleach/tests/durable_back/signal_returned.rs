@@ -1,6 +1,6 @@
 //! C9: a signal that a wait took but did not deliver before its visit ended goes to a later wait.
-use crate::common::mortal::MortalStore;
-use crate::common::slow::SlowStore;
+use crate::common::failing_connection::FailingConnection;
+use crate::common::slow_store::SlowStore;
 use futures::future::{Either, pending, select};
 use pleach::durable::RunRemote;
 use pleach::graph::{FanOut, Policy};
@@ -88,7 +88,7 @@ async fn send_all(sim: &Sim, remote: &RunRemote) {
 /// pause the next driver starts.
 async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, life_max: Duration) -> Vec<u32> {
     loop {
-        let mortal = MortalStore::new(store.clone()).slow(sim.runtime(), COMMIT);
+        let mortal = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
         let run = graph.resume("r").take_over().checkpoint(&mortal).max_iterations(100_000).on(sim.runtime());
         let life = 20 + sim.runtime().random() % life_max.as_millis() as u64;
         let dies = Box::pin(sim.sleep(Duration::from_millis(life)));

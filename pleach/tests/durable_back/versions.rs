@@ -1,6 +1,6 @@
 //! C7: a run of another graph version is rejected with both versions named, or migrated: its
 //! states, its node names and its shape.
-use crate::common::kept::{Names, NodeFuture, Stage, World, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
 use crate::common::{INJECTED, quiet};
 use pleach::durable::{Migrations, ResumeError};
 use pleach::graph::Compensation;
@@ -45,7 +45,7 @@ impl Steps for Three {
 
 fn step<S: Steps + Send + 'static>(cx: NodeContext, mut state: S) -> NodeFuture<S> {
     Box::pin(async move {
-        let stage = cx.extension::<Stage>().unwrap().clone();
+        let stage = cx.extension::<NodeControl>().unwrap().clone();
         stage.enter(&cx).await?;
         state.step();
         Ok(state)
@@ -97,8 +97,8 @@ fn migrations() -> Migrations {
 }
 
 /// A run of schema 1 that hangs at these nodes.
-fn stopped_at(seed: u64, nodes: &[&str]) -> World {
-    let world = World::new(seed);
+fn stopped_at(seed: u64, nodes: &[&str]) -> SideEffects {
+    let world = SideEffects::new(seed);
     world.stage.hang(nodes);
     world.leave(world.run(&graph::<One>(), one()).schema(1));
     world.stage.hang(&[]);
@@ -225,7 +225,7 @@ fn trip(first: &'static str, middle: &'static str, inside: &'static str, last: &
         })
     };
     let undo = |cx: NodeContext, what: String| async move {
-        let stage = cx.extension::<Stage>().unwrap();
+        let stage = cx.extension::<NodeControl>().unwrap();
         stage.outside.push(format!("{what} {}", cx.idempotency_key()));
         Ok::<_, Infallible>(())
     };
@@ -248,7 +248,7 @@ fn c7_renamed_nodes_are_found_in_subgraphs_and_by_their_undos() {
     let renames =
         Migrations::new().rename_node("a", "z").rename_node("z", "a").rename_node("m", "n").rename_node("m/in", "n/inner");
     for (hangs, starts) in [("m/in", &["n/inner", "n/more", "a"][..]), ("m/more", &["n/more", "a"]), ("z", &["a"])] {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         world.stage.hang(&[hangs]);
         world.leave(world.run(&old, vec![]));
         let first = world.stage.starts.take();
@@ -260,14 +260,14 @@ fn c7_renamed_nodes_are_found_in_subgraphs_and_by_their_undos() {
         // The undo has the same key as without a migration.
         let undone = world.stage.outside.take();
         world.stage.fail(&["z"]);
-        let twin = World::new(1);
+        let twin = SideEffects::new(1);
         twin.stage.fail(&["z"]);
         twin.end(twin.run(&old, vec![])).unwrap_err();
         assert_eq!(undone, twin.stage.outside.take());
         assert!(!first.is_empty());
     }
     // With a missing name nothing is changed.
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["m/in"]);
     world.leave(world.run(&old, vec![]));
     // The run is inside the subgraph `m`, whose new name is not given.
@@ -297,7 +297,7 @@ fn c7_changed_shape_is_accepted_if_all_current_nodes_still_fit() {
     };
     let old = shape(false, &["b1", "b2", "b3"], false);
     let stopped_at = |node: &str| {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         world.stage.hang(&[node]);
         world.leave(world.run(&old, vec![]));
         world.stage.hang(&[]);
@@ -330,10 +330,10 @@ fn c7_migrated_run_continues_its_undos() {
     let old = trip("a", "m", "in", "z");
     let (new, renames) = (trip("b", "m", "in", "z"), Migrations::new().rename_node("a", "b"));
     // The driver crashes after the failure was recorded, before the undos.
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["z"]);
-    let store = crate::common::flaky::FlakyStore::new(world.store.clone());
-    store.fail_at(6, crate::common::flaky::Fate::Lost);
+    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
+    store.fail_at(6, crate::common::flaky_store::WriteFailure::Lost);
     let run = world.here(old.run(vec![]).id("r").checkpoint(&store));
     world.end(run).unwrap_err();
     assert_eq!(world.info("r").status, RunStatus::Running, "{:?}", world.history(&old, "r"));
@@ -347,7 +347,7 @@ fn c7_migrated_run_continues_its_undos() {
 
 #[test]
 fn c7_finished_run_returns_its_migrated_state() {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.end(world.run(&graph::<One>(), one()).schema(1)).unwrap();
     world.stage.starts.take();
     let end = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations())).unwrap();
@@ -373,7 +373,7 @@ fn c7_states_inside_a_subgraph_have_separate_migrations() {
             .compile()
             .unwrap()
     }
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["sub/m"]);
     world.leave(world.run(&nested(graph::<One>()), 1).schema(1));
     world.stage.hang(&[]);

@@ -2,7 +2,7 @@
 //! own clock stood still.
 use crate::common::Log;
 use crate::common::process::Process;
-use crate::common::slow::SlowStore;
+use crate::common::slow_store::SlowStore;
 use pleach::graph::{Policy, Retry, RunOptions};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};

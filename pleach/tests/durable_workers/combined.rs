@@ -1,7 +1,7 @@
 //! C3, C4, C8, C9, C12 combined: every kind of wait and effect in one graph, with a crash at every
 //! commit.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, dropped_after, jitter, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, dropped_after, jitter, side_effects, with};
 use pleach::Scope;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -19,7 +19,7 @@ pub(crate) async fn pass(n: u32) -> Result<u32, String> {
 /// A node with effects, a sleep, a signal and an interrupt.
 async fn busy_node(cx: NodeContext, n: u32) -> Result<u32, String> {
     jitter(&cx).await;
-    let outside = world(&cx);
+    let outside = side_effects(&cx);
     let what = format!("effect {}", cx.idempotency_key());
     let one = cx
         .effect("one", move |_| async move {
@@ -29,11 +29,11 @@ async fn busy_node(cx: NodeContext, n: u32) -> Result<u32, String> {
         .await?;
     cx.sleep("s", Duration::from_millis(30)).await;
     let two = cx.signal::<u32>("go").await;
-    world(&cx).happen(format!("took {two}"));
+    side_effects(&cx).happen(format!("took {two}"));
     if cx.attempt() < 2 {
         return Err("again".into());
     }
-    let outside = world(&cx);
+    let outside = side_effects(&cx);
     let what = format!("second {}", cx.idempotency_key());
     let (three, four) = futures::future::join(
         cx.effect("three", move |_| async move {
@@ -91,13 +91,13 @@ fn everything(spawned: bool) -> CompiledGraph<u32> {
 
 pub(crate) async fn pass_node(cx: NodeContext, n: u32) -> Result<u32, String> {
     jitter(&cx).await;
-    world(&cx).happen(format!("done {} {}", cx.node(), cx.idempotency_key()));
+    side_effects(&cx).happen(format!("done {} {}", cx.node(), cx.idempotency_key()));
     Ok(n)
 }
 
-fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: Fate, keep: u64, drop_at: Option<u64>) -> (u32, usize) {
+fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: WriteFailure, keep: u64, drop_at: Option<u64>) -> (u32, usize) {
     let sim = Sim::new(seed);
-    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
     store.fail_at(at, fate);
     // Each of the five waiting nodes takes one signal and one answer. All signals differ.
     let mut posted = false;
@@ -183,10 +183,10 @@ fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: Fate, keep: u64, 
 fn c3_c4_c8_c9_c12_waits_and_effects_survive_a_crash_at_any_commit() {
     for spawned in [false, true] {
         let graph = everything(spawned);
-        let (expected, _) = drive(&graph, 1, u64::MAX, Fate::Lost, 10_000, None);
+        let (expected, _) = drive(&graph, 1, u64::MAX, WriteFailure::Lost, 10_000, None);
         let mut crashes = 0;
         for at in 2..60 {
-            for fate in [Fate::Lost, Fate::Unanswered] {
+            for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
                 for seed in 0..2 {
                     for keep in [1, 10_000] {
                         let (n, c) = drive(&graph, seed, at, fate, keep, None);
@@ -199,7 +199,7 @@ fn c3_c4_c8_c9_c12_waits_and_effects_survive_a_crash_at_any_commit() {
         assert!(crashes > 100, "{crashes}");
         for millis in 0..60 {
             for seed in 0..1 {
-                let (n, _) = drive(&graph, seed, u64::MAX, Fate::Lost, 1, Some(millis));
+                let (n, _) = drive(&graph, seed, u64::MAX, WriteFailure::Lost, 1, Some(millis));
                 assert_eq!(n, expected, "spawned {spawned} dropped at {millis} seed {seed}");
             }
         }
@@ -211,7 +211,7 @@ fn c9_run_whose_scope_is_cancelled_is_released_and_can_be_resumed() {
     let graph = everything(true);
     for millis in 0..40 {
         let sim = Sim::new(millis);
-        let (store, outside) = (MemoryStore::on(sim.runtime()), World::default());
+        let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let root = sim.token();
         let scope = Scope::under(&root);
         let run = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).within(&scope).into_future();

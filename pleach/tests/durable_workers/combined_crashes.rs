@@ -1,8 +1,8 @@
 //! C6, F6, F9, F12: branches, subgraphs and undos with a crash at every commit, and many drivers of
 //! one run.
 use crate::combined::{pass, pass_node, sum};
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, jitter, rest, with, world};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, jitter, rest, side_effects, with};
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -18,13 +18,13 @@ fn f12_undos_of_branches_and_subgraphs_survive_a_crash_at_any_commit() {
                 rest(&cx, 50).await;
                 return Err("no".to_string());
             }
-            world(&cx).happen(format!("did {} {:?} {n}", cx.node(), cx.branch().branches()));
+            side_effects(&cx).happen(format!("did {} {:?} {n}", cx.node(), cx.branch().branches()));
             Ok(n + 1)
         }
     };
     let undo = |cx: NodeContext, what: String| async move {
         jitter(&cx).await;
-        world(&cx).happen(format!("undid {what}"));
+        side_effects(&cx).happen(format!("undid {what}"));
         Ok::<_, String>(())
     };
     let inner = Graph::new("inner")
@@ -60,11 +60,11 @@ fn f12_undos_of_branches_and_subgraphs_survive_a_crash_at_any_commit() {
         .unwrap();
     let mut crashes = 0;
     for at in 2..40 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             for seed in 0..4 {
                 for keep in [1, 1000] {
                     let sim = Sim::new(seed);
-                    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+                    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
                     store.fail_at(at, fate);
                     let mut error = sim
                         .run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store).keep_records(keep)).into_future())
@@ -114,7 +114,7 @@ fn f12_undos_of_branches_and_subgraphs_survive_a_crash_at_any_commit() {
 fn f9_fan_out_of_two_thousand_branches_survives_a_crash() {
     let node = |cx: NodeContext, n: u32| async move {
         rest(&cx, u64::from(n % 7)).await;
-        world(&cx).happen(format!("ran {n}"));
+        side_effects(&cx).happen(format!("ran {n}"));
         Ok::<_, String>(1u32)
     };
     let graph = Graph::new("g")
@@ -126,9 +126,9 @@ fn f9_fan_out_of_two_thousand_branches_survives_a_crash() {
         .compile()
         .unwrap();
     for at in [2, 3, 4, 5, 6, 7] {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
-            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
             store.fail_at(at, fate);
             let mut outcome = sim.run(
                 with(&sim, &outside, graph.run(0).id("r").checkpoint(&store).max_visits(2001).keep_records(1)).into_future(),
@@ -171,10 +171,10 @@ fn f6_visit_count_is_the_same_after_a_crash_in_branches_and_subgraphs() {
         .compile()
         .unwrap();
     for at in 2..20 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             for seed in 0..5 {
                 let sim = Sim::new(seed);
-                let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+                let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
                 store.fail_at(at, fate);
                 let mut outcome =
                     sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store).max_visits(7)).into_future());
@@ -192,7 +192,7 @@ fn f6_visit_count_is_the_same_after_a_crash_in_branches_and_subgraphs() {
 fn f9_fan_out_with_a_timeout_has_the_same_result_after_a_crash() {
     let slow = |cx: NodeContext, n: u32| async move {
         rest(&cx, if n == 2 { 100_000 } else { 5 }).await;
-        world(&cx).happen(format!("ran {n}"));
+        side_effects(&cx).happen(format!("ran {n}"));
         if n == 1 { Err("one".to_string()) } else { Ok(n) }
     };
     for (spawned, limit) in [(false, 9), (true, 9), (false, 1)] {
@@ -214,10 +214,10 @@ fn f9_fan_out_with_a_timeout_has_the_same_result_after_a_crash() {
             .unwrap();
         let expected = if limit == 1 { 300 } else { 203 };
         for at in 2..10 {
-            for fate in [Fate::Lost, Fate::Unanswered] {
+            for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
                 for seed in 0..5 {
                     let sim = Sim::new(seed);
-                    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+                    let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
                     store.fail_at(at, fate);
                     let mut outcome = sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future());
                     if outcome.is_err() {
@@ -234,7 +234,7 @@ fn f9_fan_out_with_a_timeout_has_the_same_result_after_a_crash() {
 fn c6_one_of_many_drivers_with_takeovers_finishes_the_run() {
     let node = |cx: NodeContext, n: u32| async move {
         rest(&cx, 200).await;
-        world(&cx).happen(format!("did {n} {}", cx.idempotency_key()));
+        side_effects(&cx).happen(format!("did {n} {}", cx.idempotency_key()));
         Ok::<_, String>(n + 1)
     };
     let graph = Graph::new("g")
@@ -245,9 +245,9 @@ fn c6_one_of_many_drivers_with_takeovers_finishes_the_run() {
         .unwrap();
     for seed in 0..20 {
         let sim = Sim::new(seed);
-        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+        let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
         store.commit_slowly(sim.runtime(), Duration::from_millis(20));
-        let ends = World::default();
+        let ends = SideEffects::default();
         let first = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future();
         let results = ends.clone();
         sim.runtime().spawn(Box::pin(async move {

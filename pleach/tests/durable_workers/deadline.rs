@@ -1,8 +1,8 @@
 //! C16: the deadline of a stored run is stored, counts across drivers, and ends the run
 //! permanently.
 use crate::common::Log;
-use crate::common::kept::{Names, World, named};
-use crate::common::slow::SlowStore;
+use crate::common::slow_store::SlowStore;
+use crate::common::stored::{Names, SideEffects, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -29,7 +29,7 @@ fn is_overdue<T>(outcome: &Result<T, RunError<T>>) -> bool {
 
 #[test]
 fn c16_deadline_counts_across_drivers_and_ends_the_run() {
-    let (world, graph) = (World::new(1), two());
+    let (world, graph) = (SideEffects::new(1), two());
     world.stage.hang(&["b"]);
     let began = world.sim.now();
     // The driver is cancelled from above: the run stays open.
@@ -66,7 +66,7 @@ fn c16_rewind_replay_new_state_and_fork_start_a_new_deadline() {
     ];
     for (how, id) in cases {
         for timeout in [None, Some(seconds(500))] {
-            let (world, graph) = (World::new(1), two());
+            let (world, graph) = (SideEffects::new(1), two());
             world.stage.hang(&["b"]);
             assert!(is_overdue(&world.end(world.run(&graph, vec![]).timeout(seconds(10)))));
             let now = world.sim.now();
@@ -85,7 +85,7 @@ fn c16_rewind_replay_new_state_and_fork_start_a_new_deadline() {
 
 #[test]
 fn c16_deadline_of_a_resume_is_stored_with_its_first_commit() {
-    let (world, graph) = (World::new(1), two());
+    let (world, graph) = (SideEffects::new(1), two());
     world.stage.hang(&["a"]);
     world.leave(world.run(&graph, vec![]));
     assert_eq!(world.info("r").deadline, None);
@@ -176,10 +176,10 @@ fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
 
 #[test]
 fn c16_opening_a_run_is_bounded_by_its_deadline() {
-    let (world, graph) = (World::new(1), two());
+    let (world, graph) = (SideEffects::new(1), two());
     world.stage.hang(&["b"]);
     world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
-    let store = crate::common::flaky::FlakyStore::new(world.store.clone());
+    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
     store.stall_reads();
     let resumed = world.here(graph.resume("r").checkpoint(&store));
     assert!(is_overdue(&world.end(resumed)));
@@ -193,10 +193,10 @@ fn c16_opening_a_run_is_bounded_by_its_deadline() {
 
 #[test]
 fn c12_unanswered_release_does_not_block_the_driver() {
-    let (world, graph) = (World::new(1), two());
+    let (world, graph) = (SideEffects::new(1), two());
     world.stage.hang(&["b"]);
     world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
-    let store = crate::common::flaky::FlakyStore::new(world.store.clone());
+    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
     store.stall_reads();
     store.stall_releases();
     let resumed = world.here(graph.resume("r").checkpoint(&store));
@@ -207,7 +207,7 @@ fn c12_unanswered_release_does_not_block_the_driver() {
 #[test]
 fn c16_deadline_undoes_nothing_and_does_not_stop_undos() {
     let undo = |cx: NodeContext, _: ()| async move {
-        let stage = cx.extension::<crate::common::kept::Stage>().unwrap().clone();
+        let stage = cx.extension::<crate::common::stored::NodeControl>().unwrap().clone();
         let clock = cx.extension::<Arc<dyn pleach::runtime::Runtime>>().unwrap().clone();
         clock.sleep_until(clock.now() + seconds(50)).await;
         stage.outside.note("undone");
@@ -215,12 +215,12 @@ fn c16_deadline_undoes_nothing_and_does_not_stop_undos() {
     };
     let graph = Graph::new("undo").add_node("a", named("a")).compensate("a", undo).add_node("b", named("b"));
     let graph = graph.add_edge("a", "b").add_edge("b", END).set_entry("a").compile().unwrap();
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.hang(&["b"]);
     assert!(is_overdue(&world.end(world.run(&graph, vec![]).timeout(seconds(10)))));
     assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Cancelled, 0));
     // A run that failed in time is undone beyond its deadline.
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     world.stage.fail(&["b"]);
     let error = world.end(world.run(&graph, vec![]).timeout(seconds(10))).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Node(_)), "{error}");
@@ -240,7 +240,7 @@ fn f7_zero_timeout_expires_before_anything_starts() {
         let graph = Graph::new("zero").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node");
         graph.compile().unwrap()
     };
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     // The timeout of a run, in memory and stored.
     let plain = graph(Policy::new());
     let error = world.end(world.here(plain.run(7)).timeout(Duration::ZERO)).unwrap_err();

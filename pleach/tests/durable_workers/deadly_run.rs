@@ -1,6 +1,6 @@
 //! C13: a run that kills its process each time, among runs that do not.
 use crate::common::Log;
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
@@ -15,20 +15,20 @@ const RUNS: usize = 8;
 /// The store connection of the live process, and whether that process has died since.
 #[derive(Clone, Default)]
 struct Process {
-    connection: Arc<Mutex<Option<MortalStore>>>,
+    connection: Arc<Mutex<Option<FailingConnection>>>,
     is_dead: Arc<AtomicBool>,
 }
 
 impl Process {
-    fn start(&self, store: &MemoryStore) -> MortalStore {
-        let connection = MortalStore::new(store.clone());
+    fn start(&self, store: &MemoryStore) -> FailingConnection {
+        let connection = FailingConnection::new(store.clone());
         *self.connection.lock().unwrap() = Some(connection.clone());
         self.is_dead.store(false, SeqCst);
         connection
     }
 
     fn die(&self) {
-        self.connection.lock().unwrap().iter().for_each(MortalStore::kill);
+        self.connection.lock().unwrap().iter().for_each(FailingConnection::kill);
         self.is_dead.store(true, SeqCst);
     }
 }
@@ -94,7 +94,7 @@ async fn make_suspects(sim: &Sim, store: &MemoryStore, count: usize) {
 fn c13_other_runs_do_not_wait_for_suspects_and_all_are_released() {
     explore(0..10, |sim| {
         let store = MemoryStore::on(sim.runtime());
-        let connection = MortalStore::new(store.clone()).slow_releases(sim.runtime(), Duration::from_secs(1));
+        let connection = FailingConnection::new(store.clone()).slow_releases(sim.runtime(), Duration::from_secs(1));
         let started = Log::new();
         let seen = started.clone();
         let node = move |cx: NodeContext, _: u32| {

@@ -1,9 +1,9 @@
 //! C6: leases. Only the loser of two drivers is fenced, and a driver that was stopped does nothing
 //! outside before it holds its run again.
 use crate::common::Log;
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use crate::common::process::Process;
-use crate::common::slow::SlowStore;
+use crate::common::slow_store::SlowStore;
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
 use pleach::sim::{Sim, explore};
@@ -97,7 +97,7 @@ fn c6_stopped_driver_repeats_no_effect_of_its_successor() {
             process.stop();
             let resumed = successor.resume("r").checkpoint(&store).lease(LEASE).on(sim.runtime()).await;
             let status = store.head("r").await.unwrap().status;
-            process.go_on();
+            process.continue_now();
             assert!(status == RunStatus::Finished || matches!(resumed, Err(ref error) if error.to_string().contains("no run")));
         });
         sim.advance(Duration::from_secs(10));
@@ -137,7 +137,7 @@ fn c6_stopped_driver_polls_no_node_before_it_has_renewed() {
         process.stop();
         let graph = slow(sim.runtime(), &successor);
         let outcome = graph.resume("r").checkpoint(&store).on(sim.runtime()).await;
-        process.go_on();
+        process.continue_now();
         outcome
     };
     let (first, second) = sim.run(futures::future::join(process.task(run.into_future()), resumed));
@@ -159,7 +159,7 @@ fn c6_stopped_worker_repeats_no_effect_of_its_successor() {
             process.stop();
             let second = Worker::new(&store).graph(&successor).lease(LEASE).on(sim.runtime()).start().unwrap();
             assert_eq!(graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap(), 6);
-            process.go_on();
+            process.continue_now();
             sim.sleep(Duration::from_secs(10)).await;
             drop(second);
         });
@@ -187,7 +187,7 @@ fn c6_suspended_driver_renews_and_continues_if_its_run_is_unclaimed() {
                     false => {
                         process.stop();
                         sim.sleep(Duration::from_secs(5)).await;
-                        process.go_on();
+                        process.continue_now();
                     }
                 }
             };
@@ -203,7 +203,7 @@ fn c6_suspended_driver_renews_and_continues_if_its_run_is_unclaimed() {
 /// forward by an hour.
 fn renewals(sets_clock: bool) -> u64 {
     let sim = Sim::new(1);
-    let store = MortalStore::new(MemoryStore::on(sim.runtime()));
+    let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
     let process = Process::new(sim.runtime());
     let graph = counting(process.runtime(), &Log::new(), 50);
     let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());

@@ -1,8 +1,8 @@
 //! C6: drivers whose nodes block their thread, and leases that are lost meanwhile.
 use crate::common::Log;
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use crate::common::process::Process;
-use crate::common::slow::SlowStore;
+use crate::common::slow_store::SlowStore;
 use crate::lease::{LEASE, counting, millis};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
@@ -38,7 +38,7 @@ fn c6_node_that_blocks_past_the_lease_is_not_blamed_on_the_store() {
     assert_eq!(outside.take(), ["after"]);
 
     // If the store is unavailable at that moment, the error names both.
-    let store = MortalStore::new(store);
+    let store = FailingConnection::new(store);
     let (connection, waits) = (store.clone(), process.clone());
     let node = move |n: u32| {
         let (connection, process) = (connection.clone(), waits.clone());
@@ -147,7 +147,7 @@ fn c6_driver_of_a_deleted_run_writes_nothing_into_a_new_run() {
             let new = successor.run(0).id("r").checkpoint(&inside).lease(LEASE).on(sim.runtime());
             let back = async {
                 sim.sleep(millis(sim.runtime().random() % 500)).await;
-                process.go_on();
+                process.continue_now();
             };
             let (outcome, ()) = futures::future::join(new.into_future(), back).await;
             assert_eq!(outcome.unwrap(), 6);
@@ -165,7 +165,7 @@ fn c6_driver_of_a_deleted_run_writes_nothing_into_a_new_run() {
 #[test]
 fn c6_error_names_a_locked_row_that_prevented_a_renewal() {
     explore(0..10, |sim| {
-        let store = MortalStore::new(MemoryStore::on(sim.runtime()));
+        let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
         let clock = sim.runtime();
         let graph = counting(sim.runtime(), &Log::new(), 30);
         store.keep_busy();

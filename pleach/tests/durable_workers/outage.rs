@@ -1,8 +1,8 @@
 //! C6, C10: a store that is unavailable for a while, and a wait for a lease.
 use crate::common::Log;
+use crate::common::failing_connection::FailingConnection;
 use crate::common::logged::logged;
-use crate::common::mortal::MortalStore;
-use crate::common::slow::SlowStore;
+use crate::common::slow_store::SlowStore;
 use pleach::graph::{Hooks, RunEvent, RunOptions};
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -31,7 +31,7 @@ fn listening(run: RunOptions<'static, u32>, log: &Log<String>) -> RunOptions<'st
 fn c10_short_outage_does_not_end_a_run() {
     let logged = logged();
     explore(0..200, |sim| {
-        let store = MortalStore::new(MemoryStore::on(sim.runtime()));
+        let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
         let (outside, events) = (Log::new(), Log::new());
         let graph = counting(sim.runtime(), &outside, 8);
         let run = listening(graph.run(0).id("outage").checkpoint(&store).on(sim.runtime()), &events);
@@ -56,7 +56,7 @@ fn c10_short_outage_does_not_end_a_run() {
 fn c10_long_outage_ends_a_run_before_its_lease_ends() {
     explore(0..100, |sim| {
         let inside = MemoryStore::on(sim.runtime());
-        let store = MortalStore::new(inside.clone());
+        let store = FailingConnection::new(inside.clone());
         let outside = Log::new();
         let graph = counting(sim.runtime(), &outside, 100);
         let run = graph.run(0).id("r").checkpoint(&store).on(sim.runtime());
@@ -120,7 +120,7 @@ fn has_run(sim: &Sim, store: &MemoryStore) -> bool {
 #[test]
 fn c10_best_effort_waits_one_second_for_its_store() {
     let sim = Sim::new(1);
-    let store = MortalStore::new(MemoryStore::on(sim.runtime()));
+    let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
     for (away, expected) in [(900, &["unavailable", "answers"][..]), (5_000, &["unavailable", "lost"])] {
         let events = Log::new();
         let graph = counting(sim.runtime(), &Log::new(), 4);

@@ -1,6 +1,6 @@
 //! F5: `outcome_of` reports the failure of a run exactly as its driver does.
-use crate::common::flaky::FlakyStore;
-use crate::common::kept::World;
+use crate::common::flaky_store::FlakyStore;
+use crate::common::stored::SideEffects;
 use pleach::graph::{During, FanOut, RunOptions};
 use pleach::prelude::*;
 
@@ -33,7 +33,7 @@ fn forked(fan_out: FanOut<u32>, items: fn(&u32) -> Vec<u32>) -> CompiledGraph<u3
 
 /// The fault as the driver sees it and as `outcome_of` returns it. Their texts are equal.
 fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>) -> [RunFault; 2] {
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let driven = world.end(how(world.run(graph, 1))).unwrap_err();
     let waited = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err();
     assert_eq!(driven.fault().to_string(), waited.fault().to_string());
@@ -80,7 +80,7 @@ fn f5_outcome_of_a_panic_names_the_panicking_code() {
 fn f5_checkpoint_error_names_its_run_and_gives_advice() {
     let graph = routed(|_| "b");
     let error_text = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
-        let world = World::new(1);
+        let world = SideEffects::new(1);
         let store = FlakyStore::new(world.store.clone());
         store.down_from(at);
         let error = world.end(how(world.here(graph.run(1).id("r").checkpoint(&store)))).unwrap_err();
@@ -95,7 +95,7 @@ fn f5_checkpoint_error_names_its_run_and_gives_advice() {
     ] {
         assert!(text.contains("run \"r\"") && text.contains(advice), "{text}");
     }
-    let world = World::new(1);
+    let world = SideEffects::new(1);
     let unknown = world.end(world.resume(&graph, |run| run)).unwrap_err().to_string();
     assert!(unknown.contains("run \"r\"") && unknown.contains("`list`"), "{unknown}");
     let nan = Graph::new("nan").add_node("n", |_: f64| async { Ok::<_, String>(f64::NAN) }).add_edge("n", END).set_entry("n");

@@ -2,7 +2,7 @@
 //! wait, fan out, fail or cannot be driven. Clients signal, answer and pause runs, delete them and
 //! create them again. A plain model tells what each run must have seen.
 use crate::common::bank::Bank;
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use futures::future::{Either, select};
 use pleach::durable::{Migrations, RunRemote};
 use pleach::prelude::*;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1_200);
 
 /// How a run is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Fate {
+enum WriteFailure {
     Finishes,
     /// It fails at its last node and is undone.
     Fails,
@@ -36,7 +36,7 @@ enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Spec {
     id: String,
-    fate: Fate,
+    fate: WriteFailure,
     signals: u32,
     items: u32,
 }
@@ -45,9 +45,9 @@ impl Spec {
     fn draw(sim: &Sim, number: usize) -> Self {
         let random = |below| sim.runtime().random() % below;
         let fate = match random(5) {
-            0 => Fate::Unstorable,
-            1 => Fate::Fails,
-            _ => Fate::Finishes,
+            0 => WriteFailure::Unstorable,
+            1 => WriteFailure::Fails,
+            _ => WriteFailure::Finishes,
         };
         Self { id: format!("run {number}"), fate, signals: random(4) as u32, items: random(4) as u32 }
     }
@@ -137,9 +137,9 @@ async fn end<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result
     outside(&cx).take_time().await;
     match state.spec.fate {
         _ if !approved => Err("not approved".into()),
-        Fate::Finishes => Ok(state),
-        Fate::Fails => Err("must fail".into()),
-        Fate::Unstorable => {
+        WriteFailure::Finishes => Ok(state),
+        WriteFailure::Fails => Err("must fail".into()),
+        WriteFailure::Unstorable => {
             state.rate = f64::NAN;
             Ok(state)
         }
@@ -210,7 +210,7 @@ impl Simulation<'_> {
     async fn process(&self) {
         loop {
             let connection =
-                MortalStore::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
+                FailingConnection::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
             let outside = self.outside.clone();
             let worker =
                 Worker::new(&connection).limit(2).lease(LEASE).patience(Duration::from_millis(30)).on(self.sim.runtime());
@@ -274,7 +274,8 @@ impl Simulation<'_> {
             let mut left = Vec::new();
             for spec in &self.specs {
                 let status = self.info(spec).await.status;
-                let is_over = if spec.fate == Fate::Unstorable { status == RunStatus::Stuck } else { status.has_ended() };
+                let is_over =
+                    if spec.fate == WriteFailure::Unstorable { status == RunStatus::Stuck } else { status.has_ended() };
                 if !is_over {
                     left.push(spec);
                 }
@@ -297,10 +298,10 @@ impl Simulation<'_> {
             let (charged, refunded) = (self.outside.bank.charges(&spec.id), self.outside.bank.refunds(&spec.id));
             assert_eq!(charged, spec.charges(), "{spec:?}");
             match spec.fate {
-                Fate::Fails => assert_eq!((info.status, &refunded), (RunStatus::Compensated, &charged), "{spec:?}"),
+                WriteFailure::Fails => assert_eq!((info.status, &refunded), (RunStatus::Compensated, &charged), "{spec:?}"),
                 _ => assert!(refunded.is_empty(), "{spec:?}: {refunded:?}"),
             }
-            if spec.fate == Fate::Unstorable {
+            if spec.fate == WriteFailure::Unstorable {
                 let reason = info.trouble.unwrap_or_default();
                 assert!(reason.contains("does not come back") || reason.contains("JSON"), "{spec:?}: {reason}");
                 continue;
@@ -340,7 +341,7 @@ fn c15_random_compositions_agree_with_a_model() {
 #[test]
 fn c6_run_recreated_under_live_drivers_is_driven_once() {
     explore(0..40, |sim| {
-        let spec = Spec { id: "again".into(), fate: Fate::Finishes, signals: 0, items: 2 };
+        let spec = Spec { id: "again".into(), fate: WriteFailure::Finishes, signals: 0, items: 2 };
         let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
         let simulation = Simulation { sim, store: MemoryStore::on(sim.runtime()), outside, specs: vec![spec.clone()] };
         sim.run(async {

@@ -1,6 +1,6 @@
 //! C10: a store that does not answer is not mistaken for a blocked thread.
 
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use pleach::prelude::*;
 use pleach::store::MemoryStore;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ fn idle() -> CompiledGraph<u32> {
 async fn c10_run_whose_store_is_silent_ends_before_its_lease() {
     // Tokio timers fire at whole milliseconds, so they are late for most of these leases.
     for micros in (1_000_000..1_010_000).step_by(700) {
-        let (lease, store) = (Duration::from_micros(micros), MortalStore::new(MemoryStore::new()));
+        let (lease, store) = (Duration::from_micros(micros), FailingConnection::new(MemoryStore::new()));
         let (began, dying) = (Instant::now(), store.clone());
         let run = idle().run(0).id("r").checkpoint(&store).lease(lease).into_future();
         let (outcome, ()) = tokio::join!(run, async move {

@@ -34,7 +34,7 @@ fn c13_run_that_stalls_its_worker_counts_as_taken_over() {
             let (stalled, until) = (stalled.clone(), outside.sleep_until(outside.now() + LEASE * 2));
             outside.spawn(Box::pin(async move {
                 until.await;
-                stalled.go_on();
+                stalled.continue_now();
             }));
         });
         let seen = claims.clone();

@@ -1,7 +1,7 @@
 //! C13: a worker of an earlier version leaves runs of a later version alone, and no takeover is
 //! counted.
 use crate::common::Log;
-use crate::common::mortal::MortalStore;
+use crate::common::failing_connection::FailingConnection;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, RunStatus, Store, TAKEOVERS_MAX};
@@ -16,7 +16,7 @@ fn add_one() -> CompiledGraph<u32> {
 fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let (old, graph, rests) = (MortalStore::new(store.clone()), add_one(), Log::new());
+    let (old, graph, rests) = (FailingConnection::new(store.clone()), add_one(), Log::new());
     old.outdate();
     let seen = rests.clone();
     let listen = move |event: &WorkerEvent| match event {

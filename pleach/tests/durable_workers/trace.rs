@@ -1,6 +1,6 @@
 //! D4: one seed gives one trace, also with workers, stored runs, waits for outcomes and sleeping
 //! nodes.
-use crate::common::shift::{LEASE, State, World, all_finish, enqueue, five};
+use crate::common::shared_runs::{LEASE, SharedRuns, State, all_finish, enqueue, five};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{Lease, Store, Wanted};
@@ -27,15 +27,15 @@ fn check_one_trace(program: impl Fn(&Sim)) {
 #[test]
 fn d4_waiting_for_many_outcomes_is_deterministic() {
     check_one_trace(|sim| {
-        let world = World::new(sim);
-        let graph = five(&world);
+        let shared = SharedRuns::new(sim);
+        let graph = five(&shared);
         let scope = sim.scope();
-        sim.run(enqueue(&world, &graph, 8));
+        sim.run(enqueue(&shared, &graph, 8));
         for run in 0..8 {
-            let outcome = graph.outcome_of(format!("run {run}"), &world.store).on(sim.runtime());
+            let outcome = graph.outcome_of(format!("run {run}"), &shared.store).on(sim.runtime());
             scope.launch(async move { assert_eq!(outcome.await.unwrap().len(), 5) }).unwrap();
         }
-        let worker = Worker::new(&world.store).graph(&graph).limit(4).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&shared.store).graph(&graph).limit(4).on(sim.runtime()).start().unwrap();
         sim.run(scope.wait_all()).unwrap();
         drop(worker);
     });
@@ -44,8 +44,8 @@ fn d4_waiting_for_many_outcomes_is_deterministic() {
 #[test]
 fn d4_losing_many_runs_at_once_is_deterministic() {
     check_one_trace(|sim| {
-        let world = World::new(sim);
-        let clock = Arc::clone(&world.clock);
+        let shared = SharedRuns::new(sim);
+        let clock = Arc::clone(&shared.clock);
         let slow = move |_: NodeContext, mut state: State| {
             let clock = Arc::clone(&clock);
             async move {
@@ -55,15 +55,15 @@ fn d4_losing_many_runs_at_once_is_deterministic() {
             }
         };
         let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-        let worker = Worker::new(&world.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
         sim.run(async {
-            enqueue(&world, &graph, 8).await;
+            enqueue(&shared, &graph, 8).await;
             sim.sleep(Duration::from_secs(3)).await;
             for run in 0..8 {
                 let lease = Lease { owner: "other owner".to_string(), length: LEASE };
-                world.store.claim(Wanted::One { run: format!("run {run}"), force: true }, lease).await.unwrap();
+                shared.store.claim(Wanted::One { run: format!("run {run}"), force: true }, lease).await.unwrap();
             }
-            all_finish(&world, 8).await;
+            all_finish(&shared, 8).await;
         });
         drop(worker);
     });
@@ -87,12 +87,12 @@ fn sleeping() -> CompiledGraph<Vec<u64>> {
 fn d4_sleeping_nodes_are_deterministic() {
     let graph = sleeping();
     check_one_trace(|sim| {
-        let world = World::new(sim);
+        let shared = SharedRuns::new(sim);
         let runs = (0..20).map(|run| {
             let run = graph.run(Vec::new()).id(format!("run {run}")).on(sim.runtime());
             async { run.await.unwrap() }
         });
-        let stored = graph.run(Vec::new()).id("stored").on(sim.runtime()).checkpoint(&world.store);
+        let stored = graph.run(Vec::new()).id("stored").on(sim.runtime()).checkpoint(&shared.store);
         let (seen, stored) = sim.run(async {
             sim.sleep(Duration::from_micros(1_700)).await;
             (futures::future::join_all(runs).await, stored.await.unwrap())

@@ -1,6 +1,6 @@
 //! C13, C15: runs that cannot be driven, among good ones.
-use crate::common::mortal::MortalStore;
-use crate::common::shift::{State, World, all_finish, enqueue, five};
+use crate::common::failing_connection::FailingConnection;
+use crate::common::shared_runs::{SharedRuns, State, all_finish, enqueue, five};
 use crate::common::{INJECTED, Log, quiet};
 use pleach::durable::RunRemote;
 use pleach::prelude::*;
@@ -72,7 +72,7 @@ impl Bad {
         self.number.run(1).id("undecodable").on(on()).checkpoint(store).enqueue().await.unwrap();
     }
 
-    fn worker(&self, store: &MortalStore, good: &CompiledGraph<State>) -> Worker {
+    fn worker(&self, store: &FailingConnection, good: &CompiledGraph<State>) -> Worker {
         let migrations = pleach::durable::Migrations::new().accept_compatible();
         let is_bad = Arc::clone(&self.is_bad);
         Worker::new(store)
@@ -105,23 +105,23 @@ fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static
 #[test]
 fn c13_undrivable_runs_do_not_starve_good_ones() {
     explore(0..40, |sim| {
-        let (world, bad) = (World::new(sim), Bad::new());
-        let good = five(&world);
+        let (shared, bad) = (SharedRuns::new(sim), Bad::new());
+        let good = five(&shared);
         let events = Log::new();
-        let connection = MortalStore::new(world.store.clone());
+        let connection = FailingConnection::new(shared.store.clone());
         sim.run(async {
-            bad.enqueue(sim, &world.store).await;
+            bad.enqueue(sim, &shared.store).await;
             sim.sleep(Duration::from_secs(10)).await;
             let worker = bad.worker(&connection, &good).limit(4).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
-            enqueue(&world, &good, 8).await;
+            enqueue(&shared, &good, 8).await;
             let began = sim.now();
-            all_finish(&world, 8).await;
+            all_finish(&shared, 8).await;
             assert!(sim.now().since(began) < Duration::from_secs(30), "good runs waited for bad ones");
             sim.sleep(Duration::from_secs(600)).await;
-            let stuck = world.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
+            let stuck = shared.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
             assert_eq!(stuck.runs.len(), 4);
             for (run, why) in BAD {
-                let info = world.store.head(run).await.unwrap();
+                let info = shared.store.head(run).await.unwrap();
                 assert!(info.owner.is_none() && info.trouble.as_ref().is_some_and(|trouble| trouble.contains(why)), "{info:?}");
                 let lines: Vec<String> = events.seen().into_iter().filter(|event| event.starts_with(run)).collect();
                 let count = |what: &str| lines.iter().filter(|event| event.contains(what) && event.contains(why)).count();
@@ -130,12 +130,12 @@ fn c13_undrivable_runs_do_not_starve_good_ones() {
             // Once the cause is repaired, a takeover frees them.
             bad.is_bad.store(false, SeqCst);
             let on = || sim.runtime();
-            let error = bad.nan.resume("nan").checkpoint(&world.store).on(on()).await.unwrap_err();
+            let error = bad.nan.resume("nan").checkpoint(&shared.store).on(on()).await.unwrap_err();
             assert!(error.to_string().contains("reads as itself"), "{error}");
-            assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1.0);
-            assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
-            assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
-            assert_eq!(bad.number.resume("undecodable").take_over().checkpoint(&world.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1.0);
+            assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.number.resume("undecodable").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
             assert_eq!(worker.close(Duration::from_secs(5)).await, Vec::<String>::new());
         });
     });
@@ -144,19 +144,19 @@ fn c13_undrivable_runs_do_not_starve_good_ones() {
 #[test]
 fn c13_run_repaired_while_it_rests_continues() {
     let sim = Sim::new(1);
-    let (world, bad) = (World::new(&sim), Bad::new());
-    let connection = MortalStore::new(world.store.clone());
-    let worker = bad.worker(&connection, &five(&world)).limit(1).on(sim.runtime()).start().unwrap();
+    let (shared, bad) = (SharedRuns::new(&sim), Bad::new());
+    let connection = FailingConnection::new(shared.store.clone());
+    let worker = bad.worker(&connection, &five(&shared)).limit(1).on(sim.runtime()).start().unwrap();
     sim.run(async {
-        bad.enqueue(&sim, &world.store).await;
+        bad.enqueue(&sim, &shared.store).await;
         // Within the third rest.
         sim.sleep(Duration::from_secs(12)).await;
         bad.is_bad.store(false, SeqCst);
         sim.sleep(Duration::from_secs(600)).await;
         for (run, status) in [("nan", RunStatus::Finished), ("panics", RunStatus::Finished), ("mismatch", RunStatus::Stuck)] {
-            assert_eq!(world.store.head(run).await.unwrap().status, status, "{run}");
+            assert_eq!(shared.store.head(run).await.unwrap().status, status, "{run}");
         }
-        let info = world.store.head("nan").await.unwrap();
+        let info = shared.store.head("nan").await.unwrap();
         assert_eq!((info.takeovers, info.trouble), (0, None), "a commit clears the count");
         drop(worker);
     });
@@ -165,16 +165,16 @@ fn c13_run_repaired_while_it_rests_continues() {
 #[test]
 fn c13_message_wakes_a_resting_run() {
     let sim = Sim::new(1);
-    let (world, bad) = (World::new(&sim), Bad::new());
-    let connection = MortalStore::new(world.store.clone());
-    let worker = bad.worker(&connection, &five(&world)).on(sim.runtime()).start().unwrap();
+    let (shared, bad) = (SharedRuns::new(&sim), Bad::new());
+    let connection = FailingConnection::new(shared.store.clone());
+    let worker = bad.worker(&connection, &five(&shared)).on(sim.runtime()).start().unwrap();
     sim.run(async {
-        bad.nan.run(1.0).id("nan").on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
+        bad.nan.run(1.0).id("nan").on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         sim.sleep(Duration::from_secs(12)).await;
         bad.is_bad.store(false, SeqCst);
-        RunRemote::new(&world.store, "nan").signal("go", &()).await.unwrap();
+        RunRemote::new(&shared.store, "nan").signal("go", &()).await.unwrap();
         sim.sleep(Duration::from_secs(2)).await;
-        assert_eq!(world.store.head("nan").await.unwrap().status, RunStatus::Finished);
+        assert_eq!(shared.store.head("nan").await.unwrap().status, RunStatus::Finished);
         drop(worker);
     });
 }
@@ -182,9 +182,9 @@ fn c13_message_wakes_a_resting_run() {
 #[test]
 fn c13_store_outages_never_count_against_a_run() {
     explore(0..20, |sim| {
-        let world = World::new(sim);
-        let graph = five(&world);
-        let connection = MortalStore::new(world.store.clone());
+        let shared = SharedRuns::new(sim);
+        let graph = five(&shared);
+        let connection = FailingConnection::new(shared.store.clone());
         let starts = Arc::new(AtomicU32::new(0));
         let (counted, blamed) = (Arc::clone(&starts), Log::new());
         let blame = blamed.clone();
@@ -200,7 +200,7 @@ fn c13_store_outages_never_count_against_a_run() {
         let worker = Worker::new(&connection).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
         let worker = worker.on(sim.runtime()).start().unwrap();
         sim.run(async {
-            enqueue(&world, &graph, 2).await;
+            enqueue(&shared, &graph, 2).await;
             for _ in 0..10 {
                 sim.sleep(Duration::from_millis(200 + sim.runtime().random() % 300)).await;
                 match sim.runtime().random() % 3 {
@@ -211,7 +211,7 @@ fn c13_store_outages_never_count_against_a_run() {
                 sim.sleep(Duration::from_secs(4)).await;
                 connection.mend();
             }
-            all_finish(&world, 2).await;
+            all_finish(&shared, 2).await;
             drop(worker);
         });
         assert!(starts.load(SeqCst) >= 2, "some runs ended with trouble");

@@ -1,7 +1,7 @@
 //! C7, C9, C11, C12, C15: what a worker does with single runs: known, waiting and ended ones.
 use crate::common::Log;
-use crate::common::mortal::MortalStore;
-use crate::common::shift::{LEASE, State, World, all_finish, enqueue, finished, five, worker};
+use crate::common::failing_connection::FailingConnection;
+use crate::common::shared_runs::{LEASE, SharedRuns, State, all_finish, enqueue, finished, five, worker};
 use pleach::actor::ActorPath;
 use pleach::durable::{Migrations, RunRef, RunRemote};
 use pleach::graph::{Hooks, Policy, Retry, RunEvent};
@@ -34,23 +34,23 @@ fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
         .compile()
         .unwrap();
     let sim = Sim::new(4);
-    let world = World::new(&sim);
-    let worker = Worker::new(&world.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+    let shared = SharedRuns::new(&sim);
+    let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
     sim.run(async {
-        enqueue(&world, &graph, 1).await;
-        world.pass(3_000).await;
+        enqueue(&shared, &graph, 1).await;
+        shared.pass(3_000).await;
         assert_eq!(worker.held(), ["run 0"], "a run in a short sleep is held");
-        world.pass(5_000).await;
+        shared.pass(5_000).await;
         assert!(worker.held().is_empty());
-        let info = world.store.head("run 0").await.unwrap();
+        let info = shared.store.head("run 0").await.unwrap();
         assert_eq!((info.status, &info.owner, info.epoch), (RunStatus::Waiting, &None, 2));
         sim.sleep(hour).await;
         assert_eq!(attempts.len(), 1, "it runs when it is due");
         assert!(worker.held().is_empty(), "a run in a long backoff is not held");
-        let outcome = graph.outcome_of("run 0", &world.store).on(sim.runtime());
+        let outcome = graph.outcome_of("run 0", &shared.store).on(sim.runtime());
         assert_eq!(outcome.await.unwrap(), State::new());
         assert!(sim.now().since_start() > hour + Duration::from_secs(1_000));
-        let info = world.store.head("run 0").await.unwrap();
+        let info = shared.store.head("run 0").await.unwrap();
         assert_eq!(info.epoch, 5, "claimed once for each wait");
     });
     assert_eq!(attempts.take(), [1, 2, 3]);
@@ -59,7 +59,7 @@ fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
 #[test]
 fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
     let sim = Sim::new(4);
-    let world = World::new(&sim);
+    let shared = SharedRuns::new(&sim);
     let named = |node: &'static str| {
         let work = move |mut state: State| async move {
             state.push(node.to_string());
@@ -68,23 +68,23 @@ fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
         Graph::new("same").add_node(node, work).add_edge(node, END).set_entry(node).compile().unwrap()
     };
     let (old, new, unknown) = (named("old"), named("new"), named("unknown"));
-    let worker = Worker::new(&world.store).graph(&old).graph(&new).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&shared.store).graph(&old).graph(&new).on(sim.runtime()).start().unwrap();
     sim.run(async {
         for graph in [&old, &new, &unknown] {
             let id = graph.inspect().nodes[0].id.clone();
-            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
+            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         }
-        assert_eq!(old.outcome_of("old", &world.store).on(sim.runtime()).await.unwrap(), ["old"]);
-        assert_eq!(new.outcome_of("new", &world.store).on(sim.runtime()).await.unwrap(), ["new"]);
-        world.pass(60_000).await;
-        assert_eq!(world.store.head("unknown").await.unwrap().epoch, 1);
+        assert_eq!(old.outcome_of("old", &shared.store).on(sim.runtime()).await.unwrap(), ["old"]);
+        assert_eq!(new.outcome_of("new", &shared.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        shared.pass(60_000).await;
+        assert_eq!(shared.store.head("unknown").await.unwrap().epoch, 1);
 
         // A worker with a migration for that version.
         let migrations = Migrations::new().rename_node("unknown", "new");
         let options = move |run: pleach::graph::RunOptions<'static, State>| run.migrations(&migrations);
-        let next = Worker::new(&world.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
+        let next = Worker::new(&shared.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
         let next = next.on(sim.runtime()).start().unwrap();
-        assert_eq!(new.outcome_of("unknown", &world.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        assert_eq!(new.outcome_of("unknown", &shared.store).on(sim.runtime()).await.unwrap(), ["new"]);
         drop(next);
     });
     drop(worker);
@@ -123,42 +123,42 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
 #[test]
 fn c9_worker_releases_a_paused_run_and_claims_it_on_resume() {
     let sim = Sim::new(6);
-    let world = World::new(&sim);
-    let graph = five(&world);
-    let worker = worker(&sim, &MortalStore::new(world.store.clone()), &graph);
+    let shared = SharedRuns::new(&sim);
+    let graph = five(&shared);
+    let worker = worker(&sim, &FailingConnection::new(shared.store.clone()), &graph);
     sim.run(async {
-        enqueue(&world, &graph, 1).await;
-        world.pass(200).await;
+        enqueue(&shared, &graph, 1).await;
+        shared.pass(200).await;
         worker.run("run 0").unwrap().pause().await.unwrap();
-        world.pass(5_000).await;
+        shared.pass(5_000).await;
         assert!(worker.held().is_empty());
-        let starts = world.starts.len();
-        RunRemote::new(&world.store, "run 0").signal("go", &1).await.unwrap();
-        world.pass(60_000).await;
-        assert_eq!((worker.held().len(), world.starts.len()), (0, starts), "other messages do not resume it");
-        RunRemote::new(&world.store, "run 0").resume().await.unwrap();
-        assert_eq!(graph.outcome_of("run 0", &world.store).on(sim.runtime()).await.unwrap(), finished());
+        let starts = shared.starts.len();
+        RunRemote::new(&shared.store, "run 0").signal("go", &1).await.unwrap();
+        shared.pass(60_000).await;
+        assert_eq!((worker.held().len(), shared.starts.len()), (0, starts), "other messages do not resume it");
+        RunRemote::new(&shared.store, "run 0").resume().await.unwrap();
+        assert_eq!(graph.outcome_of("run 0", &shared.store).on(sim.runtime()).await.unwrap(), finished());
     });
-    assert_eq!(world.starts.len(), 5);
+    assert_eq!(shared.starts.len(), 5);
 }
 
 #[test]
 fn c11_worker_prunes_runs_that_ended_long_ago() {
     let sim = Sim::new(6);
-    let world = World::new(&sim);
-    let graph = five(&world);
+    let shared = SharedRuns::new(&sim);
+    let graph = five(&shared);
     let events = Log::<WorkerEvent>::new();
     let seen = events.clone();
-    let worker = Worker::new(&world.store).graph(&graph).keep_ended(Duration::from_secs(10 * 3_600));
+    let worker = Worker::new(&shared.store).graph(&graph).keep_ended(Duration::from_secs(10 * 3_600));
     let worker = worker.on_event(move |event| seen.push(event.clone())).on(sim.runtime()).start().unwrap();
     sim.run(async {
-        enqueue(&world, &graph, 3).await;
-        all_finish(&world, 3).await;
-        world.pass(9 * 3_600_000).await;
-        assert_eq!(world.store.list(Vec::new(), None, 10).await.unwrap().runs.len(), 3);
-        world.pass(3 * 3_600_000).await;
-        assert!(world.store.list(Vec::new(), None, 10).await.unwrap().runs.is_empty());
-        assert_eq!(world.store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 }).await.unwrap(), 0);
+        enqueue(&shared, &graph, 3).await;
+        all_finish(&shared, 3).await;
+        shared.pass(9 * 3_600_000).await;
+        assert_eq!(shared.store.list(Vec::new(), None, 10).await.unwrap().runs.len(), 3);
+        shared.pass(3 * 3_600_000).await;
+        assert!(shared.store.list(Vec::new(), None, 10).await.unwrap().runs.is_empty());
+        assert_eq!(shared.store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 }).await.unwrap(), 0);
     });
     assert!(events.take().contains(&WorkerEvent::Pruned { runs: 3 }));
     drop(worker);

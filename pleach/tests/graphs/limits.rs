@@ -1,6 +1,6 @@
 //! F6: how many nodes a run may visit in a row and in total.
-use crate::common::flaky::{Fate, FlakyStore};
-use crate::common::outside::{World, with};
+use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::side_effects::{SideEffects, with};
 use crate::{pass, sum};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
@@ -98,9 +98,9 @@ fn f6_iteration_counts_survive_a_crash_at_any_commit() {
     let end = block_on(async { turns().run(0).await }).unwrap();
     let mut crashes = 0;
     for at in 2..60 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
-            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
             store.fail_at(at, fate);
             let run = turns().run(0).id("r").checkpoint(&store).max_iterations(u64::from(end));
             let mut outcome = sim.run(with(&sim, &outside, run).into_future());
@@ -156,9 +156,9 @@ fn f6_retries_of_a_subgraph_keep_counting_visits() {
         .unwrap();
     assert_eq!(block_on(async { graph.run(0).await }).unwrap(), 7);
     for at in 2..12 {
-        for fate in [Fate::Lost, Fate::Unanswered] {
+        for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(1);
-            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), World::default());
+            let (store, outside) = (FlakyStore::new(MemoryStore::on(sim.runtime())), SideEffects::default());
             store.fail_at(at, fate);
             let mut outcome = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future());
             if outcome.is_err() {

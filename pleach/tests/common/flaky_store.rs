@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How a failing write ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteFailure {
     /// The write is not applied.
     Lost,
     /// The write is applied, but the caller gets an error.
@@ -72,9 +72,9 @@ impl FlakyStore {
     }
 
     /// Lets the write with this number fail, counted from 1.
-    pub fn fail_at(&self, write: u64, fate: Fate) {
+    pub fn fail_at(&self, write: u64, fate: WriteFailure) {
         self.plan.fail_at.store(write, SeqCst);
-        self.plan.lands.store(u64::from(fate == Fate::Unanswered), SeqCst);
+        self.plan.lands.store(u64::from(fate == WriteFailure::Unanswered), SeqCst);
     }
 
     /// Makes the store unavailable for this write and all later ones.
@@ -150,10 +150,10 @@ impl FlakyStore {
         self.plan.writes.load(SeqCst)
     }
 
-    fn fate(&self) -> Option<Fate> {
+    fn fate(&self) -> Option<WriteFailure> {
         let write = self.plan.writes.fetch_add(1, SeqCst) + 1;
         let fails = write == self.plan.fail_at.load(SeqCst);
-        fails.then(|| if self.plan.lands.load(SeqCst) == 1 { Fate::Unanswered } else { Fate::Lost })
+        fails.then(|| if self.plan.lands.load(SeqCst) == 1 { WriteFailure::Unanswered } else { WriteFailure::Lost })
     }
 
     fn write<'a, T: Send + 'a>(&self, write: impl FnOnce() -> StoreFuture<'a, T>) -> StoreFuture<'a, T> {
@@ -164,8 +164,8 @@ impl FlakyStore {
         }
         match fate {
             None => write(),
-            Some(Fate::Lost) => Box::pin(async { Err(unusable("the disk is full")) }),
-            Some(Fate::Unanswered) => {
+            Some(WriteFailure::Lost) => Box::pin(async { Err(unusable("the disk is full")) }),
+            Some(WriteFailure::Unanswered) => {
                 let call = write();
                 Box::pin(async {
                     call.await?;

@@ -1,8 +1,8 @@
-//! Runs of five steps for several workers. `World` checks that each run has one driver and
+//! Runs of five steps for several workers. `SharedRuns` checks that each run has one driver and
 //! continues from the last commit.
 
 use super::Log;
-use super::mortal::MortalStore;
+use super::failing_connection::FailingConnection;
 use pleach::durable::RunRemote;
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -16,7 +16,7 @@ pub const LEASE: Duration = Duration::from_secs(8);
 
 /// Shared by the nodes of all runs.
 #[derive(Clone)]
-pub struct World {
+pub struct SharedRuns {
     pub store: MemoryStore,
     pub clock: Arc<dyn Runtime>,
     pub starts: Log<(String, String)>,
@@ -24,7 +24,7 @@ pub struct World {
     pub running: Arc<Mutex<HashMap<String, u32>>>,
 }
 
-impl World {
+impl SharedRuns {
     pub fn new(sim: &Sim) -> Self {
         let (store, clock) = (MemoryStore::on(sim.runtime()), sim.runtime());
         Self { store, clock, starts: Log::new(), running: Arc::default() }
@@ -55,7 +55,7 @@ impl World {
 }
 
 /// Marks a node as running until it is dropped.
-pub struct Inside(World, String);
+pub struct Inside(SharedRuns, String);
 
 impl Drop for Inside {
     fn drop(&mut self) {
@@ -66,13 +66,13 @@ impl Drop for Inside {
 pub type State = Vec<String>;
 
 /// Five steps of up to two seconds each.
-pub fn five(world: &World) -> CompiledGraph<State> {
-    let world = world.clone();
+pub fn five(shared: &SharedRuns) -> CompiledGraph<State> {
+    let shared = shared.clone();
     let step = move |cx: NodeContext, mut state: State| {
-        let world = world.clone();
+        let shared = shared.clone();
         async move {
-            let _inside = world.enter(&cx, state.len()).await;
-            world.pass(world.clock.random() % 2_000).await;
+            let _inside = shared.enter(&cx, state.len()).await;
+            shared.pass(shared.clock.random() % 2_000).await;
             state.push(format!("step {}", state.len() + 1));
             Ok::<_, String>(state)
         }
@@ -89,27 +89,27 @@ pub fn finished() -> State {
     (1..=5).map(|step| format!("step {step}")).collect()
 }
 
-pub async fn enqueue(world: &World, graph: &CompiledGraph<State>, runs: usize) {
+pub async fn enqueue(shared: &SharedRuns, graph: &CompiledGraph<State>, runs: usize) {
     for run in 0..runs {
-        let run = graph.run(Vec::new()).id(format!("run {run}")).on(Arc::clone(&world.clock));
-        run.checkpoint(&world.store).enqueue().await.unwrap();
+        let run = graph.run(Vec::new()).id(format!("run {run}")).on(Arc::clone(&shared.clock));
+        run.checkpoint(&shared.store).enqueue().await.unwrap();
     }
 }
 
 /// Waits until this many runs have finished.
-pub async fn all_finish(world: &World, runs: usize) {
-    let clock = &world.clock;
+pub async fn all_finish(shared: &SharedRuns, runs: usize) {
+    let clock = &shared.clock;
     for _ in 0..600 {
-        let list = world.store.list(vec![Filter::Status(RunStatus::Finished)], None, 100).await.unwrap();
+        let list = shared.store.list(vec![Filter::Status(RunStatus::Finished)], None, 100).await.unwrap();
         if list.runs.len() == runs {
             return;
         }
         clock.sleep_until(clock.now() + Duration::from_secs(1)).await;
     }
-    let list = world.store.list(Vec::new(), None, 100).await.unwrap();
+    let list = shared.store.list(Vec::new(), None, 100).await.unwrap();
     panic!("not all runs have finished: {:#?}", list.runs);
 }
 
-pub fn worker(sim: &Sim, store: &MortalStore, graph: &CompiledGraph<State>) -> RunningWorker {
+pub fn worker(sim: &Sim, store: &FailingConnection, graph: &CompiledGraph<State>) -> RunningWorker {
     Worker::new(store).graph(graph).limit(4).lease(LEASE).on(sim.runtime()).start().unwrap()
 }

@@ -20,7 +20,7 @@ const TOO_OLD: u32 = 6;
 
 /// A store as one process sees it.
 #[derive(Clone)]
-pub struct MortalStore {
+pub struct FailingConnection {
     inner: Arc<dyn Store>,
     connection: Arc<AtomicU32>,
     /// The clock and the duration of a commit.
@@ -37,7 +37,7 @@ pub struct MortalStore {
     pub renewals: Arc<AtomicU64>,
 }
 
-impl MortalStore {
+impl FailingConnection {
     pub fn new(inner: impl Store) -> Self {
         Self {
             inner: Arc::new(inner),
@@ -127,7 +127,7 @@ impl MortalStore {
     }
 }
 
-impl Store for MortalStore {
+impl Store for FailingConnection {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         self.through(|| self.inner.create(run, rows))
     }

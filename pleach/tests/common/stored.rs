@@ -20,7 +20,7 @@ pub type Names = Vec<String>;
 
 /// Controls the nodes and records what they do.
 #[derive(Clone, Default)]
-pub struct Stage {
+pub struct NodeControl {
     /// Every started node with its idempotency key.
     pub starts: Log<(String, String)>,
     /// Effects, undos and other side effects.
@@ -29,7 +29,7 @@ pub struct Stage {
     hangs: Arc<Mutex<HashSet<String>>>,
 }
 
-impl Stage {
+impl NodeControl {
     /// From now on exactly these nodes fail.
     pub fn fail(&self, nodes: &[&str]) {
         *self.fails.lock().unwrap() = nodes.iter().map(|node| node.to_string()).collect();
@@ -64,7 +64,7 @@ pub type NodeFuture<S> = Pin<Box<dyn Future<Output = Result<S, String>> + Send>>
 pub fn named(name: &'static str) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
     move |cx, mut names| {
         Box::pin(async move {
-            let stage = cx.extension::<Stage>().unwrap().clone();
+            let stage = cx.extension::<NodeControl>().unwrap().clone();
             stage.enter(&cx).await?;
             names.push(name.to_string());
             Ok(names)
@@ -79,17 +79,17 @@ pub fn merge(mut before: Names, branches: Vec<Names>) -> Names {
     before
 }
 
-pub struct World {
+pub struct SideEffects {
     pub sim: Sim,
     pub store: MemoryStore,
-    pub stage: Stage,
+    pub stage: NodeControl,
 }
 
-impl World {
+impl SideEffects {
     pub fn new(seed: u64) -> Self {
         let sim = Sim::new(seed);
         let store = MemoryStore::on(sim.runtime());
-        Self { sim, store, stage: Stage::default() }
+        Self { sim, store, stage: NodeControl::default() }
     }
 
     /// Starts run `r` of a graph.

@@ -9,9 +9,9 @@ use std::task::Poll;
 
 /// The recorded side effects.
 #[derive(Clone, Default)]
-pub struct World(Arc<Mutex<Vec<String>>>);
+pub struct SideEffects(Arc<Mutex<Vec<String>>>);
 
-impl World {
+impl SideEffects {
     pub fn happen(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
@@ -25,8 +25,8 @@ impl World {
     }
 }
 
-pub fn world(cx: &NodeContext) -> World {
-    cx.extension::<World>().unwrap().clone()
+pub fn side_effects(cx: &NodeContext) -> SideEffects {
+    cx.extension::<SideEffects>().unwrap().clone()
 }
 
 /// Waits for this much virtual time.
@@ -41,7 +41,7 @@ pub async fn jitter(cx: &NodeContext) {
     rest(cx, millis).await;
 }
 
-pub fn with<'a>(sim: &Sim, outside: &World, run: RunOptions<'a, u32>) -> RunOptions<'a, u32> {
+pub fn with<'a>(sim: &Sim, outside: &SideEffects, run: RunOptions<'a, u32>) -> RunOptions<'a, u32> {
     run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
 }
 
