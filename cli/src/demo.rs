@@ -52,7 +52,7 @@ async fn run_workers() -> Result<Report, pleach::Error> {
     let observed = listen(&system);
 
     // One supervisor with a high restart limit, and one with the default: three restarts in 5 s.
-    let team = system.supervisor("team", OneForOne::new().intensity(1_000, Duration::from_secs(60)))?;
+    let team = system.supervisor("team", OneForOne::new().restart_limit(1_000, Duration::from_secs(60)))?;
     let strict = system.supervisor("strict", OneForOne::new())?;
 
     let load = system.scope("load")?;

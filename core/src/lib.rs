@@ -77,7 +77,7 @@ pub use actor::system_message::SystemMessage;
 pub use actor::timers::TimerKey;
 #[cfg(feature = "std")]
 pub use base::block_on::block_on;
-pub use base::catch::{catch as catch_panic, install as note_panic_places};
+pub use base::catch::{catch as catch_panic, install as install_panic_hook};
 pub use base::reason::{BoxError, Reason};
 pub use base::runtime::{BoxFuture, Random, Runtime};
 pub use base::time::Instant;
@@ -90,7 +90,7 @@ pub use events::annotated::AnnotatedError;
 pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
 pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
-pub use events::failure::{EndedUnasked, EscalationStage, FailureInfo, METADATA_MAX};
+pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, UnexpectedExit};
 pub use events::hub::{FailureEventHub, Listening};
 pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
@@ -118,7 +118,7 @@ pub use scope::producer::{Produced, Producer, Unreceived};
 pub use scope::supervisor::{Guardian, Supervisor};
 pub use supervise::backoff::ExponentialBackoff;
 pub use supervise::decide::{
-    INTENSITY_DEFAULT, INTENSITY_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
+    RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
 };
 pub use system::System;
 pub use system::builder::SystemBuilder;
@@ -135,9 +135,7 @@ pub use tree::supervision::escalate::{
     ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
     RootEscalationSink,
 };
-pub use tree::supervision::strategy::{
-    All, AlwaysRestart, One, OneForAll, OneForOne, Reaching, Rest, RestForOne, RestartStrategy, SupervisorStrategy,
-};
+pub use tree::supervision::strategy::{AlwaysRestart, OneForAll, OneForOne, RestForOne, SupervisorStrategy};
 pub use tree::supervision::unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
 pub use tree::task::{LaunchError, Outcome, Task};
 pub use tree::token::{CancelToken, Cancelled};

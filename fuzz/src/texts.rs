@@ -19,7 +19,7 @@ pub fn path(random: &mut Random) {
         Ok(path) => {
             let written = path.to_string();
             assert_eq!(written.parse::<ActorPath>().as_ref(), Ok(&path), "{text:?} is written as {written:?}");
-            assert_eq!(path.steps().len(), path.steps().iter().filter(|name| !name.to_string().is_empty()).count());
+            assert_eq!(path.segments().len(), path.segments().iter().filter(|name| !name.to_string().is_empty()).count());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

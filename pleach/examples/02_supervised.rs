@@ -39,7 +39,7 @@ async fn main() -> Result<(), pleach::Error> {
     });
 
     // At most five restarts a minute. The failed message is skipped and counted as failed.
-    let workers = system.supervisor("workers", OneForOne::new().intensity(5, Duration::from_secs(60)))?;
+    let workers = system.supervisor("workers", OneForOne::new().restart_limit(5, Duration::from_secs(60)))?;
     let skips = workers.spawn("skips", picky())?;
     (1..=4).try_for_each(|number| skips.tell(number))?;
     skips.close();
@@ -54,7 +54,7 @@ async fn main() -> Result<(), pleach::Error> {
     assert_eq!(retries.counts(), Counts { accepted: 4, handled: 4, failed: 0, dead_lettered: 0 });
 
     // More failures than allowed: the supervisor gives up. Queued messages become dead letters.
-    let strict = system.supervisor("strict", OneForOne::new().intensity(1, Duration::from_secs(60)))?;
+    let strict = system.supervisor("strict", OneForOne::new().restart_limit(1, Duration::from_secs(60)))?;
     let doomed = strict.spawn("doomed", picky())?;
     (1..=6).try_for_each(|number| doomed.tell(number))?;
     let exit = doomed.exited().await;

@@ -57,7 +57,7 @@ async fn main() -> Result<(), pleach::Error> {
 
     // Each restart waits longer than the one before. A fourth failure within a minute is too many.
     let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_millis(50));
-    let parts = system.supervisor("parts", RestForOne::new().intensity(3, Duration::from_secs(60)).backoff(backoff))?;
+    let parts = system.supervisor("parts", RestForOne::new().restart_limit(3, Duration::from_secs(60)).backoff(backoff))?;
     let store = parts.spawn("store", Props::new(|| Part).restart(RestartPolicy::Permanent))?;
     let cache = parts.spawn("cache", Props::new(|| Part))?;
     let front = parts.spawn("front", Props::new(|| Part))?;

@@ -43,7 +43,8 @@
 //!
 //! Three calls end an actor, and every other member of the tree: [`stop`](ActorRef::stop) after the
 //! current message, [`close`](ActorRef::close) after all queued messages,
-//! [`cancel`](ActorRef::cancel) at the next await. The [`Exit`](crate::scope::Exit) says which it was.
+//! [`cancel`](ActorRef::cancel) at the next await. The [`Exit`](crate::scope::Exit) says which it
+//! was.
 
 pub use pleach_core::{
     Actor, ActorId, ActorPath, ActorRef, AnyRef, Ask, AskError, BoxStream, Context, Counts, Exited, FnActor,

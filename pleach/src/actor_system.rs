@@ -123,8 +123,8 @@ impl ActorSystemBuilder {
         self
     }
 
-    /// Starts the system. It logs each supervisor that gives up and each unhandled failure as an error,
-    /// with `tracing`.
+    /// Starts the system. It logs each supervisor that gives up and each unhandled failure as an
+    /// error, with `tracing`.
     ///
     /// # Errors
     /// [`Error::NoRuntime`] without a runtime, [`Error::Refused`] for an invalid name.

@@ -1,8 +1,9 @@
-//! Events of a system on a Tokio broadcast channel: `tokio::spawn(forward(hub.subscribe(), sender))`.
+//! Events of a system on a Tokio broadcast channel: `tokio::spawn(forward(hub.subscribe(),
+//! sender))`.
 //!
-//! An ordinary [`EventSubscription`] feeds the channel, with its own capacity and its own kinds. What it
-//! had to drop is forwarded as [`Event::Missed`]. What a receiver of the channel misses, Tokio reports
-//! as `RecvError::Lagged`. So every gap has a count.
+//! An ordinary [`EventSubscription`] feeds the channel, with its own capacity and its own kinds.
+//! What it had to drop is forwarded as [`Event::Missed`]. What a receiver of the channel misses,
+//! Tokio reports as `RecvError::Lagged`. So every gap has a count.
 
 use crate::events::{Event, EventSubscription};
 use tokio::sync::broadcast::Sender;

@@ -1,12 +1,13 @@
 //! Durable runs: graphs whose every step is stored before the next begins.
 //!
 //! [`RunOptions::checkpoint`](crate::graph::RunOptions::checkpoint) stores a run in a
-//! [store](crate::store). After a crash, [`resume`](crate::graph::CompiledGraph::resume) continues it
-//! in any process; a [worker](crate::worker) does so on its own. Completed nodes and
-//! [effects](crate::graph::NodeContext::effect) do not run again. A run can wait for signals, answers
-//! and times across restarts, and can be paused, rewound, replayed and forked.
+//! [store](crate::store). After a crash, [`resume`](crate::graph::CompiledGraph::resume) continues
+//! it in any process; a [worker](crate::worker) does so on its own. Completed nodes and
+//! [effects](crate::graph::NodeContext::effect) do not run again. A run can wait for signals,
+//! answers and times across restarts, and can be paused, rewound, replayed and forked.
 //!
-//! [`RunRemote`] sends to a run through its store, from any process. [`RunRef`] does so inside the tree.
+//! [`RunRemote`] sends to a run through its store, from any process. [`RunRef`] does so inside the
+//! tree.
 //!
 //! ```
 //! use pleach::prelude::*;

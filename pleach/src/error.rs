@@ -1,9 +1,9 @@
 //! [`Error`]: one error type for `main` and `?`. Every error of pleach converts into it.
 
 use pleach_core::{
-    Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, EndedUnasked, Exit, FailureInfo, GoError,
-    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError,
-    RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, Unreceived, WaitError,
+    Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo, GoError, GroupClosed,
+    GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError, RaceError,
+    Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, UnexpectedExit, Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -14,16 +14,16 @@ use std::fmt;
 
 /// Any error of pleach, for `main` and `?`.
 ///
-/// Every specific error converts into it. The conversion drops what the specific error returns to its
-/// caller: a message, props or a future. `Debug` prints the same text as `Display`, because that is
-/// what `main` shows.
+/// Every specific error converts into it. The conversion drops what the specific error returns to
+/// its caller: a message, props or a future. `Debug` prints the same text as `Display`, because
+/// that is what `main` shows.
 #[non_exhaustive]
 pub enum Error {
     /// An actor, task, scope or system was not started.
     Refused(Refusal),
     /// A pool was not built or not resized.
     Pool(PoolError),
-    /// A group was not built.
+    /// A group was not built by its builder.
     Group(GroupError),
     /// A group did not accept a task.
     Go(GoError<()>),
@@ -58,7 +58,7 @@ pub enum Error {
     /// A timeout passed before a future was ready.
     Elapsed(Elapsed),
     /// A permanent child ended without an order of its supervisor.
-    EndedUnasked(EndedUnasked),
+    UnexpectedExit(UnexpectedExit),
     /// A simulation stalled: nothing was ready and no timer was set.
     Stalled(Stalled),
     /// A graph has faults and did not compile.
@@ -106,7 +106,7 @@ impl Error {
             Self::Stash(error) => error,
             Self::Unreceived(error) => error,
             Self::Elapsed(error) => error,
-            Self::EndedUnasked(error) => error,
+            Self::UnexpectedExit(error) => error,
             Self::Stalled(error) => error,
             #[cfg(feature = "graph")]
             Self::Compile(error) => error,
@@ -175,7 +175,7 @@ from!(
     FailureInfo => Failed,
     Cause => Cancelled,
     Elapsed => Elapsed,
-    EndedUnasked => EndedUnasked,
+    UnexpectedExit => UnexpectedExit,
     Stalled => Stalled,
 );
 

@@ -1,8 +1,8 @@
 //! Events: what happens in a system, for any number of listeners.
 //!
 //! [`System::hub`](crate::system::System::hub) returns the [`FailureEventHub`]. A listener is a
-//! callback, or an [`EventSubscription`] with a bounded queue that counts what it had to drop. An event
-//! is made only if a listener wants its [kind](EventKinds).
+//! callback, or an [`EventSubscription`] with a bounded queue that counts what it had to drop. An
+//! event is made only if a listener wants its [kind](EventKinds).
 //!
 //! ```
 //! use pleach::events::{EventKinds, SubscriptionOptions};

@@ -1,9 +1,9 @@
 //! State graphs: steps over a state of your own type.
 //!
 //! A [`Graph`] lists nodes and edges. [`compile`](Graph::compile) checks it once and reports every
-//! fault at the same time. A [run](CompiledGraph::run) executes in the task that awaits it, and can be
-//! cancelled inside a node. Graphs have branches, loops, fan-outs, subgraphs, retries and undos; with
-//! [`checkpoint`](RunOptions::checkpoint) a run is [durable](crate::durable).
+//! fault at the same time. A [run](CompiledGraph::run) executes in the task that awaits it, and can
+//! be cancelled inside a node. Graphs have branches, loops, fan-outs, subgraphs, retries and undos;
+//! with [`checkpoint`](RunOptions::checkpoint) a run is [durable](crate::durable).
 //!
 //! ```
 //! use pleach::prelude::*;

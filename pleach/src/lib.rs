@@ -1,8 +1,8 @@
 //! Supervised actors, structured concurrency and durable workflows for Rust, in one tree.
 //!
 //! Everything that runs has one parent. Cancellation goes down the tree, failures and exits come up
-//! it. Actors, tasks, task groups and runs of state graphs end in the same three ways: `stop`, `close`
-//! and `cancel`.
+//! it. Actors, tasks, task groups and runs of state graphs end in the same three ways: `stop`,
+//! `close` and `cancel`.
 //!
 //! ```
 //! use pleach::prelude::*;

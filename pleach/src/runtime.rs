@@ -24,5 +24,5 @@
 pub use crate::tokio_runtime::{NoRuntime, TokioRuntime};
 pub use pleach_core::{
     BoxFuture, Clock, Dispatcher, Instant, Random, Runtime, Stalled, StdClock, Step, block_on, catch_panic, current_runtime,
-    identify_cores, note_panic_places,
+    identify_cores, install_panic_hook,
 };

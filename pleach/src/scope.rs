@@ -3,7 +3,8 @@
 //! A [`Scope`] owns everything started in it. Dropping or cancelling it cancels all of it; waiting
 //! for it waits for all of it. A task that fails cancels its siblings, and
 //! [`wait_all`](Scope::wait_all) returns that failure. A scope belongs to a system
-//! ([`System::scope`](crate::system::System::scope)) or stands alone ([`pleach::scope()`](crate::scope())).
+//! ([`System::scope`](crate::system::System::scope)) or stands alone
+//! ([`pleach::scope()`](crate::scope())).
 //!
 //! ```
 //! use pleach::prelude::*;

@@ -1,7 +1,8 @@
 //! The simulator: runs a program in virtual time, under a schedule that a seed fixes.
 //!
-//! Time jumps to the next timer when nothing is ready, and the seed chooses which ready task runs next.
-//! So a test takes no real time, thousands of schedules run in a second, and a failing seed fails again.
+//! Time jumps to the next timer when nothing is ready, and the seed chooses which ready task runs
+//! next. So a test takes no real time, thousands of schedules run in a second, and a failing seed
+//! fails again.
 //!
 //! ```
 //! use pleach::prelude::*;
@@ -72,7 +73,8 @@ impl Sim {
 
     /// Starts a system in this simulation.
     ///
-    /// Tokio's own timers and sockets do not work here: code that uses them fails, and a hint is logged.
+    /// Tokio's own timers and sockets do not work here: code that uses them fails, and a hint is
+    /// logged.
     ///
     /// # Panics
     /// If `name` is not a valid path segment.
@@ -93,7 +95,7 @@ impl Sim {
         Scope::under(&self.token())
     }
 
-    /// Returns the current virtual time.
+    /// Returns the current time on the virtual clock.
     pub fn now(&self) -> Instant {
         self.runtime().now()
     }
@@ -126,7 +128,8 @@ impl Sim {
         done.unwrap_or_else(|stalled| panic!("seed {}: {stalled}", self.seed))
     }
 
-    /// Runs all ready tasks, and those they wake, without advancing time. Returns the number of polls.
+    /// Runs all ready tasks, and those they wake, without advancing time. Returns the number of
+    /// polls.
     pub fn settle(&self) -> usize {
         self.dispatcher.drain_ready()
     }
@@ -151,8 +154,8 @@ impl Sim {
         self.dispatcher.note(what);
     }
 
-    /// Returns a hash over which task ran when and in which order. The same seed and program give the
-    /// same hash in every process.
+    /// Returns a hash over which task ran when and in which order. The same seed and program give
+    /// the same hash in every process.
     pub fn trace_hash(&self) -> u64 {
         self.dispatcher.trace_hash()
     }
@@ -182,8 +185,8 @@ fn hint_at_tokio(event: &Event) {
 
 /// Runs `test` in one simulation per seed, and prints how to replay the first seed that fails.
 ///
-/// `PLEACH_SEED=n` in the environment runs only that seed. `PLEACH_SEEDS=n` runs n seeds from the start
-/// of the range.
+/// `PLEACH_SEED=n` in the environment runs only that seed. `PLEACH_SEEDS=n` runs n seeds from the
+/// start of the range.
 ///
 /// # Panics
 /// With the panic of the first failing seed.

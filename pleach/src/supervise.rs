@@ -2,8 +2,8 @@
 //!
 //! An `Err` or a panic in a handler goes to the strategy of the actor's parent, which orders a
 //! [`SupervisorDirective`]: resume, restart, stop or escalate. A restart makes a new state from the
-//! [`Props`](crate::actor::Props); address and mailbox stay. Restarts are limited, by default to 3 in
-//! 5 s; the next failure is escalated.
+//! [`Props`](crate::actor::Props); address and mailbox stay. Restarts are limited, by default to 3
+//! in 5 s; the next failure is escalated.
 //!
 //! The failed message counts as failed. It can be [retried](crate::actor::Props::retry) or made a
 //! [dead letter](crate::actor::Props::dead_letter_failed) instead.
@@ -14,7 +14,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), pleach::Error> {
 //! # let system = ActorSystem::new("shop")?;
-//! let workers = system.supervisor("workers", OneForOne::new().intensity(3, Duration::from_secs(5)))?;
+//! let workers = system.supervisor("workers", OneForOne::new().restart_limit(3, Duration::from_secs(5)))?;
 //! let counter = workers.spawn("counter", Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
 //!     *sum += n;
 //!     if n > 0 { Ok(()) } else { Err("zero") }
@@ -31,9 +31,9 @@
 //! ```
 
 pub use pleach_core::{
-    ATTEMPTS_MAX, All, AlwaysRestart, AnnotatedError, ChildError, CompositeEscalationSink, CustomEscalationSink,
-    ESCALATIONS_KEPT_MAX, EndedUnasked, EscalationSink, EscalationStage, Escalations, ExponentialBackoff, FailureInfo,
-    Guardian, INTENSITY_DEFAULT, INTENSITY_MAX, METADATA_MAX, One, OneForAll, OneForOne, ParentGuardianSink, REFUSED_KEPT_MAX,
-    Reach, Reaching, Reason, Rest, RestForOne, RestartBudget, RestartPolicy, RestartStrategy, Restarts, RootEscalationSink,
-    Supervisor, SupervisorDirective, SupervisorStrategy,
+    ATTEMPTS_MAX, AlwaysRestart, AnnotatedError, ChildError, CompositeEscalationSink, CustomEscalationSink,
+    ESCALATIONS_KEPT_MAX, EscalationSink, EscalationStage, Escalations, ExponentialBackoff, FailureInfo, Guardian,
+    METADATA_MAX, OneForAll, OneForOne, ParentGuardianSink, REFUSED_KEPT_MAX, RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach,
+    Reason, RestForOne, RestartBudget, RestartPolicy, Restarts, RootEscalationSink, Supervisor, SupervisorDirective,
+    SupervisorStrategy, UnexpectedExit,
 };

@@ -11,8 +11,9 @@ use tokio::runtime::Handle;
 
 /// A Tokio runtime as a [`Runtime`]. Its clock starts when it is made.
 ///
-/// When the Tokio runtime is dropped, everything that runs on it ends. Code on other threads may still
-/// wait for a time of this runtime; those timers move to a [`StdClock`], which starts one thread.
+/// When the Tokio runtime is dropped, everything that runs on it ends. Code on other threads may
+/// still wait for a time of this runtime; those timers move to a [`StdClock`], which starts one
+/// thread.
 #[derive(Debug)]
 pub struct TokioRuntime {
     handle: Handle,

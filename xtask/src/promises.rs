@@ -17,7 +17,7 @@ const FOLDER: &str = "docs/semantics";
 /// The front page, which must link to every area.
 const FRONT_PAGE: &str = "SEMANTICS.md";
 
-/// The crates whose tests count: those that users depend on.
+/// The crates whose tests count: the packages that users depend on.
 const SOURCES: [&str; 3] = ["core", "graph", "pleach"];
 
 /// One section of an area: a promise or a part of one.
@@ -63,8 +63,8 @@ pub fn list(root: &Path) -> Result<String, String> {
     Ok(list)
 }
 
-/// Returns the promises in the order of the areas, each with the prefixes of its tests: its own, and
-/// those of its sections that are not another promise's own.
+/// Returns the promises in the order of the areas, each with the prefixes of its tests: its own,
+/// and those of its sections that are not another promise's own.
 fn promises(sections: &[Section]) -> Vec<(&str, BTreeSet<String>)> {
     let own: BTreeSet<String> = sections.iter().map(|section| own_prefix(section.promise())).collect();
     let mut promises: Vec<(&str, BTreeSet<String>)> = Vec::new();

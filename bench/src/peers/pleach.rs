@@ -276,7 +276,7 @@ fn restart(ops: u64, failures: u64, handle: fn(u64) -> Result<(), Failed>) -> Du
     Place::Workers.run(async move {
         let starts = Tally::to(failures + 1);
         let system = system();
-        let often = OneForOne::new().intensity(u32::MAX, Duration::from_nanos(1));
+        let often = OneForOne::new().restart_limit(u32::MAX, Duration::from_nanos(1));
         let supervisor = system.supervisor("supervisor", often).expect("the name is free");
         let counted = starts.clone();
         let props = Props::new(move || {

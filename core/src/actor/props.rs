@@ -134,7 +134,7 @@ impl<A: Actor> Props<A> {
         Self::new(make).restart(RestartPolicy::Temporary)
     }
 
-    /// Sets the mailbox. Default: [`Mailbox::bounded(1024)`](Mailbox::bounded).
+    /// Sets the kind of mailbox. Default: [`Mailbox::bounded(1024)`](Mailbox::bounded).
     #[must_use]
     pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
         self.mailbox = mailbox;

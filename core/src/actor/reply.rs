@@ -80,7 +80,7 @@ impl<T: Send + 'static> Reply<T> {
     }
 
     /// Returns true if the asker no longer waits for the answer.
-    pub fn is_unwanted(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1)
     }
 }

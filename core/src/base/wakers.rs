@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_an_earlier_generation_touches_nobody_else() {
+    fn a_key_of_an_earlier_generation_removes_no_other_waker() {
         let noop = || ClonedWaker::of(Waker::noop());
         let mut wakers = Wakers::default();
         let (mut early, mut late) = (None, None);

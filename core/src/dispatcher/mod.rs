@@ -173,7 +173,7 @@ impl Dispatcher {
         .await;
     }
 
-    /// Runs ready tasks, including those that become ready meanwhile, until none is left. Returns
+    /// Runs ready tasks, including tasks that become ready meanwhile, until none is left. Returns
     /// the number of polls.
     pub fn drain_ready(&self) -> usize {
         let mut polls = 0;

@@ -33,7 +33,7 @@ pub struct AnnotatedError {
 }
 
 impl AnnotatedError {
-    /// Wraps `error`, with empty metadata.
+    /// Wraps `error`. The metadata starts empty.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self { error: error.into(), metadata: BTreeMap::new() }
     }

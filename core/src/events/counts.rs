@@ -10,9 +10,9 @@ use core::ops::AddAssign;
 /// wrap around at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages that a mailbox accepted.
+    /// How many messages a mailbox has accepted.
     pub accepted: u64,
-    /// Messages whose handler returned `Ok`.
+    /// How many messages a handler has handled with `Ok`.
     pub handled: u64,
     /// Messages whose handler returned an error, panicked or was cancelled.
     pub failed: u64,

@@ -267,12 +267,12 @@ impl FailureInfo {
 /// The reason of a failure of a [permanent](crate::RestartPolicy::Permanent) child that ended
 /// although neither its supervisor nor a cancel ordered it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EndedUnasked {
-    /// How the child ended.
+pub struct UnexpectedExit {
+    /// How the permanent child has ended.
     pub exit: Exit,
 }
 
-impl fmt::Display for EndedUnasked {
+impl fmt::Display for UnexpectedExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -282,7 +282,7 @@ impl fmt::Display for EndedUnasked {
     }
 }
 
-impl Error for EndedUnasked {}
+impl Error for UnexpectedExit {}
 
 impl fmt::Display for FailureInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,10 +19,10 @@ pub enum Signal {
 /// The end of a watched member or a child. A restart is not an end.
 #[derive(Clone, Debug)]
 pub struct Terminated {
-    /// The id of the member.
+    /// The id of the member that ended.
     pub id: ActorId,
-    /// The path of the member.
+    /// The path of the member that ended.
     pub path: ActorPath,
-    /// How the member ended.
+    /// How the member came to its end.
     pub exit: Exit,
 }

@@ -224,7 +224,7 @@ pub enum GroupError {
     NoBuffer,
     /// A group in place cannot have a cancel grace.
     GraceInPlace,
-    /// The parent rejected the group.
+    /// The parent did not accept the group.
     Refused(Refusal),
 }
 

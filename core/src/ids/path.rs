@@ -76,14 +76,14 @@ impl ActorPath {
         Self::default()
     }
 
-    pub(crate) fn from_steps(steps: Arc<[Name]>) -> Self {
+    pub(crate) fn from_segments(steps: Arc<[Name]>) -> Self {
         Self { node: None, depth: steps.len(), steps }
     }
 
     /// Returns the path of a child with this name.
     #[must_use]
     pub fn push_child(&self, name: Name) -> Self {
-        let steps: Arc<[Name]> = self.steps().iter().cloned().chain([name]).collect();
+        let steps: Arc<[Name]> = self.segments().iter().cloned().chain([name]).collect();
         Self { node: self.node.clone(), depth: steps.len(), steps }
     }
 
@@ -95,11 +95,11 @@ impl ActorPath {
 
     /// Returns the last segment, or `None` at the root.
     pub fn last(&self) -> Option<&Name> {
-        self.steps().last()
+        self.segments().last()
     }
 
     /// Returns the segments, from the root down.
-    pub fn steps(&self) -> &[Name] {
+    pub fn segments(&self) -> &[Name] {
         &self.steps[..self.depth]
     }
 
@@ -118,7 +118,7 @@ impl ActorPath {
 
 impl PartialEq for ActorPath {
     fn eq(&self, other: &Self) -> bool {
-        self.node == other.node && self.steps() == other.steps()
+        self.node == other.node && self.segments() == other.segments()
     }
 }
 
@@ -132,13 +132,13 @@ impl PartialOrd for ActorPath {
 
 impl Ord for ActorPath {
     fn cmp(&self, other: &Self) -> Ordering {
-        (&self.node, self.steps()).cmp(&(&other.node, other.steps()))
+        (&self.node, self.segments()).cmp(&(&other.node, other.segments()))
     }
 }
 
 impl Hash for ActorPath {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.node, self.steps()).hash(state);
+        (&self.node, self.segments()).hash(state);
     }
 }
 
@@ -162,7 +162,7 @@ impl fmt::Display for ActorPath {
         if self.depth == 0 {
             return f.write_str("/");
         }
-        self.steps().iter().try_for_each(|step| write!(f, "/{step}"))
+        self.segments().iter().try_for_each(|step| write!(f, "/{step}"))
     }
 }
 
@@ -179,14 +179,14 @@ pub enum PathError {
     /// The text does not start with `/`.
     NotFromRoot(String),
     /// One segment is not a valid name.
-    Step(NameError),
+    Segment(NameError),
 }
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFromRoot(text) => write!(f, "invalid path {text:?}: a path must start with `/`"),
-            Self::Step(error) => write!(f, "invalid path segment: {error}"),
+            Self::Segment(error) => write!(f, "invalid path segment: {error}"),
         }
     }
 }
@@ -195,7 +195,7 @@ impl core::error::Error for PathError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::NotFromRoot(_) => None,
-            Self::Step(error) => Some(error),
+            Self::Segment(error) => Some(error),
         }
     }
 }
@@ -204,7 +204,7 @@ impl FromStr for ActorPath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        let parse = |step: &str| Name::parse(step).map_err(PathError::Step);
+        let parse = |step: &str| Name::parse(step).map_err(PathError::Segment);
         let (node, local) = match text.strip_prefix("//") {
             Some(rest) => {
                 let (node, local) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
@@ -240,7 +240,10 @@ mod tests {
         }
         for text in ["/$+5", "/$007", "/$00", "/$-1", "/$ 5", "/$", "/$99999999999999999999"] {
             let refused = text.parse::<ActorPath>();
-            assert!(matches!(&refused, Err(PathError::Step(error)) if error.why == NameFault::Reserved), "{text}: {refused:?}");
+            assert!(
+                matches!(&refused, Err(PathError::Segment(error)) if error.why == NameFault::Reserved),
+                "{text}: {refused:?}"
+            );
         }
         for text in ["user", "/user//a", "/$x"] {
             assert!(text.parse::<ActorPath>().is_err(), "{text}");
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(ActorPath::root().parent(), None);
         // The parent path shares the slice; a child of it gets its own.
         let user = workers.parent().unwrap();
-        assert_eq!((user.steps().len(), user.last()), (1, path("/user").last()));
+        assert_eq!((user.segments().len(), user.last()), (1, path("/user").last()));
         assert_eq!(user.push_child(Name::new("other").unwrap()), path("/user/other"));
         assert!(user < workers && user.cmp(&path("/user")).is_eq() && user != workers);
         let all = std::collections::HashSet::from([user, path("/user"), workers.parent().unwrap(), workers]);

@@ -45,14 +45,14 @@ fn loom_t3_cancel_against_register_against_drop() {
         let stays = thread::spawn(move || block_on(stays.cancelled()));
         let goes = thread::spawn(move || {
             let mut waiting = goes.cancelled();
-            let told = poll_once(&mut waiting);
+            let polled = poll_once(&mut waiting);
             drop(waiting);
-            told
+            polled
         });
         token.cancel("now");
         assert_eq!(Some(stays.join().unwrap()), words("now"));
-        let told = goes.join().unwrap();
-        assert!(told.is_pending() || told == Poll::Ready("now".into()));
+        let polled = goes.join().unwrap();
+        assert!(polled.is_pending() || polled == Poll::Ready("now".into()));
         assert_eq!(token.listener_counts(), (0, 0));
     });
 }

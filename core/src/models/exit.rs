@@ -1,4 +1,4 @@
-//! `node::leave`: the exit of a member against those that wait for it.
+//! `node::leave`: the exit of a member against its waiters.
 //!
 //! Proves: T10 (`on_done` runs exactly once, whenever it is registered and however many ways lead
 //! to the exit), A15 (`exited()` is ready after every `on_done` has run), S10 (a watcher gets one

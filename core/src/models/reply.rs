@@ -73,7 +73,7 @@ fn loom_a10_reply_against_a_dropped_asker() {
         let (actor, answer) = (Arc::clone(&cell), Answer(dropped.clone()));
         let answers = thread::spawn(move || {
             let reply = question(&actor);
-            let unwanted = reply.is_unwanted();
+            let unwanted = reply.is_closed();
             reply.send(answer);
             unwanted
         });

@@ -317,7 +317,7 @@ impl<T> Drop for Blocking<T> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BlockingError {
-    /// The job was not started.
+    /// The parent did not start the job.
     Refused(Refusal),
     /// The job panicked, or was cancelled before it started.
     Ended(Exit),

@@ -30,7 +30,7 @@ use core::fmt;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), pleach::Error> {
 /// let system = ActorSystem::new("shop")?;
-/// let strategy = OneForOne::new().intensity(3, Duration::from_secs(5));
+/// let strategy = OneForOne::new().restart_limit(3, Duration::from_secs(5));
 /// let workers = system.supervisor("workers", strategy)?;
 /// let sum = workers.spawn("sum", Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
 ///     *sum += n;

@@ -60,20 +60,20 @@ pub enum RestartPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {
-    /// Only the child that failed.
+    /// Only the child that has failed.
     #[default]
     One,
-    /// All children of the supervisor.
+    /// All children of the same supervisor.
     All,
     /// The child that failed, and all children that were started after it.
     Rest,
 }
 
 /// The default restart limit: 3 restarts within 5 s. The fourth failure within 5 s exceeds it.
-pub const INTENSITY_DEFAULT: (u32, Duration) = (3, Duration::from_secs(5));
+pub const RESTART_LIMIT_DEFAULT: (u32, Duration) = (3, Duration::from_secs(5));
 
 /// The largest restart limit that is enforced. A higher limit means no limit.
-pub const INTENSITY_MAX: u32 = 65_536;
+pub const RESTART_LIMIT_MAX: u32 = 65_536;
 
 /// Whose restarts count towards the restart limit of a supervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct Restarts {
     /// Which children a restart affects. Default: [`Reach::One`].
     pub reach: Reach,
     /// How many restarts are allowed within any `window`. Default: 3. A value above
-    /// [`INTENSITY_MAX`] means no limit.
+    /// [`RESTART_LIMIT_MAX`] means no limit.
     pub restarts_max: u32,
     /// The sliding window in which restarts are counted, including both of its ends. Default: 5 s.
     pub window: Duration,
@@ -110,7 +110,7 @@ pub struct Restarts {
 impl Default for Restarts {
     /// Restarts the failed child at once, at most 3 times within 5 s.
     fn default() -> Self {
-        let (restarts_max, window) = INTENSITY_DEFAULT;
+        let (restarts_max, window) = RESTART_LIMIT_DEFAULT;
         Self { reach: Reach::One, restarts_max, window, budget: RestartBudget::Shared, backoff: None }
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn decide(
         (SupervisorDirective::Restart, RestartPolicy::Temporary) => {
             Decision { directive: SupervisorDirective::Stop, exceeded: false, restarts }
         }
-        (SupervisorDirective::Restart, _) if rules.restarts_max > INTENSITY_MAX => {
+        (SupervisorDirective::Restart, _) if rules.restarts_max > RESTART_LIMIT_MAX => {
             Decision { directive, exceeded: false, restarts: restarts.saturating_add(1) }
         }
         (SupervisorDirective::Restart, _) if restarts >= rules.restarts_max => {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(directives(&rules(0, u64::MAX), Restart, &[0]), [Escalate]);
         // Within a window of zero length only failures of the same instant count together.
         assert_eq!(directives(&rules(1, 0), Restart, &[0, 0, 1]), [Restart, Escalate, Restart]);
-        // A limit above `INTENSITY_MAX` is no limit, and no restart is stored for it.
+        // A limit above `RESTART_LIMIT_MAX` is no limit, and no restart is stored for it.
         let mut recent = VecDeque::new();
         for ms in 0..1_000 {
             let unlimited = rules(u32::MAX, u64::MAX);

@@ -29,7 +29,7 @@ use core::time::Duration;
 /// let sim = Dispatcher::seeded(1);
 /// let system = System::builder("shop", sim.runtime())
 ///     .grace(Duration::from_secs(2))
-///     .strategy(OneForOne::new().intensity(5, Duration::from_secs(10)))
+///     .strategy(OneForOne::new().restart_limit(5, Duration::from_secs(10)))
 ///     .build()?;
 /// assert_eq!(system.name(), "shop");
 /// # Ok::<(), pleach::actor::NameError>(())

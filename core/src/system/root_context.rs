@@ -81,8 +81,8 @@ impl RootContext {
         if path.node().is_some() {
             return None;
         }
-        for step in path.steps() {
-            member = member.node().child(step)?;
+        for segment in path.segments() {
+            member = member.node().child(segment)?;
         }
         Some(AnyRef { member })
     }

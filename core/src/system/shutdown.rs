@@ -67,7 +67,7 @@ impl System {
 
 /// Removes `/user` and `/system`, which only wait for their children.
 fn without_guardians(mut running: Vec<Running>) -> Vec<Running> {
-    running.retain(|one| one.path.steps().len() > 1);
+    running.retain(|one| one.path.segments().len() > 1);
     running
 }
 

@@ -14,7 +14,7 @@ pub struct CompiledGraph<S> {
 
 impl<S: Send + 'static> CompiledGraph<S> {
     pub(crate) fn new(plan: Plan<S>) -> Self {
-        pleach_core::note_panic_places();
+        pleach_core::install_panic_hook();
         Self { plan: Arc::new(plan) }
     }
 }

@@ -98,7 +98,7 @@ impl RunControl {
     /// Asks a run that is not stored. Whoever has given up asking is forgotten.
     pub(super) fn ask(&self, question: ViewQuery) {
         self.add(|state| {
-            state.questions.retain(|question| !question.is_unwanted());
+            state.questions.retain(|question| !question.is_closed());
             state.questions.push(question);
         });
     }

@@ -147,7 +147,7 @@ fn a16_each_stream_item_is_handled_once_and_the_end_closes() {
                 _ => Ok(()),
             }
         };
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(99, Duration::from_secs(1))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(99, Duration::from_secs(1))).unwrap();
         let actor = supervisor.spawn("fed", Props::from_fn(|| (), handle).fed_by(receiver)).unwrap();
         let feeder = system.scope("feeder").unwrap();
         drop(feeder.launch(async move {

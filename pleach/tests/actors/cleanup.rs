@@ -69,7 +69,7 @@ fn a7_cancelled_actor_exits_cancelled_even_if_its_handler_panics() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         // With no restart allowed, a decision of the supervisor would end both actors.
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(0, Duration::from_secs(1))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(0, Duration::from_secs(1))).unwrap();
         let sibling = supervisor.spawn("sibling", TestActor::props(&Log::new())).unwrap();
         let actor = supervisor.spawn("actor", TestActor::props(&Log::new())).unwrap();
         let wait = |_| async {

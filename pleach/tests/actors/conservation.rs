@@ -57,7 +57,7 @@ impl TestSystem {
             0 => OneForOne::new().always(SupervisorDirective::Stop),
             1 => OneForOne::new().always(SupervisorDirective::Resume),
             2 => OneForOne::new().always(SupervisorDirective::Escalate),
-            3 => OneForOne::new().intensity(1, Duration::from_millis(4)),
+            3 => OneForOne::new().restart_limit(1, Duration::from_millis(4)),
             _ => OneForOne::new(),
         };
         let supervisor = system.supervisor("supervisor", strategy).unwrap();

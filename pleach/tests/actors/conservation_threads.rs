@@ -87,7 +87,7 @@ async fn a2_millions_of_messages_on_threads_have_exactly_one_outcome() {
             dead.dead[id].fetch_add(1, Ordering::Relaxed);
         }
     });
-    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(u32::MAX, Duration::ZERO)).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(u32::MAX, Duration::ZERO)).unwrap();
     let actors: Vec<_> =
         kinds.iter().map(|kind| supervisor.spawn_unnamed(recording_props(&outcomes).mailbox(*kind)).unwrap()).collect();
     // One sender runs on a thread outside of the runtime.

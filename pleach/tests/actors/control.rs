@@ -204,7 +204,7 @@ fn a7_failure_without_restart_exits_as_failed() {
     });
 }
 
-/// Counts the polls of an actor that always has one more message, sent by itself or read
+/// Counts the polls of an actor that always has one more message, sent by the actor or read
 /// from a stream.
 fn polls_of_a_busy_actor(mailbox: Mailbox, fed: bool, messages: u32) -> usize {
     let sim = Sim::new(3);

@@ -36,7 +36,8 @@ fn a17_stopped_runs_once_per_incarnation() {
     explore(0..50, |sim| {
         for (kind, end) in ends {
             let (system, log) = (sim.system("s"), Log::new());
-            let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
+            let supervisor =
+                system.supervisor("supervisor", OneForOne::new().restart_limit(1, Duration::from_secs(1))).unwrap();
             let actor = supervisor.spawn("actor", TestActor::props(&log)).unwrap();
             actor.tell(Job::Fail("no")).unwrap();
             sim.settle();

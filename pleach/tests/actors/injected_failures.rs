@@ -125,7 +125,7 @@ fn s8_every_injected_failure_gives_one_record() {
         let is_printed = chosen.len() == 1;
         let text = if is_printed { "thrown" } else { INJECTED };
         let injector = Injector { planned: Arc::new(std::sync::Mutex::new(chosen.clone())), injected: Arc::default(), text };
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(100, Duration::from_secs(1))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(100, Duration::from_secs(1))).unwrap();
         let (created, fed, done) = (injector.clone(), injector.clone(), injector.clone());
         let props = Props::new(move || {
             created.inject(Point::Factory).ok();

@@ -208,7 +208,7 @@ fn a2_failed_mapped_message_is_counted_like_any_other() {
     let system = sim.system("s");
     let recorded = failures(&system);
     let fail = |_: &Signal| Some(Msg::Fail);
-    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(9, Duration::from_secs(1))).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(9, Duration::from_secs(1))).unwrap();
     let receive_signal = |name, props: Props<MappedActor>| {
         let actor = supervisor.spawn(name, props).unwrap();
         actor.try_send_system(termination_of(&actor)).unwrap();
@@ -295,7 +295,7 @@ fn a11_mapped_signal_between_attempts_does_not_reset_their_count() {
     for signals_fail in [false, true] {
         let (sim, attempts) = (Sim::new(1), Log::new());
         let system = sim.system("s");
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(100, Duration::from_secs(5))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(100, Duration::from_secs(5))).unwrap();
         let log = attempts.clone();
         let props = Props::new(move || Interrupted { attempts: log.clone(), signals_fail }).retry(2).map_system(map_all);
         let actor = supervisor.spawn("interrupted", props).unwrap();

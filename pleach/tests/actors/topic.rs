@@ -208,7 +208,8 @@ fn a13_panic_in_an_adapter_or_clone_harms_no_other_subscriber() {
 fn a13_publish_reports_match_the_counts() {
     explore(0..200, |sim| {
         let (system, topic, seen) = (sim.system("s"), Topic::new(), Log::new());
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
+        let supervisor =
+            system.supervisor("supervisor", OneForOne::new().restart_limit(1_000, Duration::from_secs(1))).unwrap();
         let publishers = sim.scope();
         let reports = Log::new();
         for publisher in 0..3u32 {

@@ -51,7 +51,7 @@ impl Actor for PoolWorker {
 }
 
 pub fn many_restarts() -> OneForOne {
-    OneForOne::new().intensity(1_000, Duration::from_secs(1))
+    OneForOne::new().restart_limit(1_000, Duration::from_secs(1))
 }
 
 /// Counts the entries of each worker index.

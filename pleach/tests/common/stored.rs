@@ -54,7 +54,7 @@ impl NodeControl {
         if self.hangs.lock().unwrap().contains(&node) {
             std::future::pending::<()>().await;
         }
-        if self.fails.lock().unwrap().contains(&node) { Err(format!("{node} was told to fail")) } else { Ok(()) }
+        if self.fails.lock().unwrap().contains(&node) { Err(format!("{node} fails on request")) } else { Ok(()) }
     }
 }
 

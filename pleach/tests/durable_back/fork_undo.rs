@@ -60,7 +60,7 @@ fn shop(spawned: bool) -> CompiledGraph<Names> {
         .unwrap()
 }
 
-/// The visits that a run charged and those that it refunded.
+/// The visits that a run charged, and the refunded ones.
 fn accounts(all: &[String], run: &str) -> (BTreeSet<String>, Vec<String>) {
     let of = |kind: &str| {
         let start = format!("{kind} {run} ");

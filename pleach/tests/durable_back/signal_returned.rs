@@ -84,8 +84,8 @@ async fn send_all(sim: &Sim, remote: &RunRemote) {
     sim.sleep(Duration::from_secs(20)).await;
 }
 
-/// Drives the run until it has ended. A driver dies after a random time of up to `life_max`. After a
-/// pause the next driver starts.
+/// Drives the run until it has ended. A driver dies after a random time of up to `life_max`. After
+/// a pause the next driver starts.
 async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, life_max: Duration) -> Vec<u32> {
     loop {
         let mortal = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);

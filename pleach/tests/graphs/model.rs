@@ -9,7 +9,7 @@ use pleach::sim::Sim;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What follows a node. Nodes are numbered from 0; the number of nodes stands for `END`.
+/// What follows a node. Nodes are numbered from 0; the number of nodes means `END`.
 #[derive(Clone, Debug)]
 enum Next {
     To(usize),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 #[test]
-fn g1_go_on_a_closed_group_is_an_error() {
+fn g1_a_closed_group_rejects_go() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     assert!(sim.run(group.go(after(0, 1))).is_ok());

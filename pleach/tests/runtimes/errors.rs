@@ -34,7 +34,7 @@ fn a3_every_error_of_the_tree_converts_to_the_common_error() {
     converts::<StashFull<BoxError>>();
     converts::<Unreceived<BoxError>>();
     converts::<Elapsed>();
-    converts::<pleach::supervise::EndedUnasked>();
+    converts::<pleach::supervise::UnexpectedExit>();
     converts::<pleach::runtime::Stalled>();
     converts::<pleach::scope::BlockingError>();
     converts::<pleach::system::MountError>();

@@ -33,5 +33,5 @@ fn take_all(events: &mut EventSubscription) -> Vec<Event> {
 
 /// A strategy that restarts without a limit.
 fn always_restart() -> OneForOne {
-    OneForOne::new().intensity(u32::MAX, Duration::from_secs(1))
+    OneForOne::new().restart_limit(u32::MAX, Duration::from_secs(1))
 }

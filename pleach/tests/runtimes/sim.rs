@@ -56,7 +56,7 @@ impl Actor for RandomActor {
 /// A program with a chain of actors that fail randomly, tasks, timers and a shutdown.
 fn busy_program(sim: &Sim) {
     let system = sim.system("busy");
-    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1_000, Duration::from_secs(1))).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(1_000, Duration::from_secs(1))).unwrap();
     let mut next: Option<ActorRef<u32>> = None;
     for n in 0..5 {
         let (runtime, to) = (sim.runtime(), next.take());

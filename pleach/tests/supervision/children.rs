@@ -85,7 +85,7 @@ fn s13_supervisor_restart_restarts_its_subtree_and_keeps_addresses() {
     explore(0..200, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
-        let inner = outer.supervisor("inner", OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
+        let inner = outer.supervisor("inner", OneForOne::new().restart_limit(1, Duration::from_secs(1))).unwrap();
         let [a, b, c] = spawn_three(&inner, &log);
         let deep = inner.supervisor("deep", OneForOne::new()).unwrap();
         let d = deep.spawn("d", NamedActor::props("d", &log)).unwrap();
@@ -117,8 +117,8 @@ fn s13_events_during_a_group_stop_do_not_stall_it() {
     quiet();
     explore(0..2_000, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
-        let outer = system.supervisor("outer", OneForAll::new().intensity(50, Duration::from_secs(1))).unwrap();
-        let inner = outer.supervisor("inner", RestForOne::new().intensity(2, Duration::from_secs(1))).unwrap();
+        let outer = system.supervisor("outer", OneForAll::new().restart_limit(50, Duration::from_secs(1))).unwrap();
+        let inner = outer.supervisor("inner", RestForOne::new().restart_limit(2, Duration::from_secs(1))).unwrap();
         let children = [spawn_three(&outer, &log), spawn_three(&inner, &log)].concat();
         let mut random = pleach::runtime::Random::seeded(sim.seed());
         sim.run(async {

@@ -36,7 +36,7 @@ fn decisions(system: &ActorSystem) -> Log<(String, SupervisorDirective, u32)> {
 fn s3_failure_during_a_group_restart_counts_no_further_restart() {
     explore(0..50, |sim| {
         let (system, gate) = (sim.system("s"), Gate::new());
-        let supervisor = system.supervisor("supervisor", OneForAll::new().intensity(1, Duration::from_secs(60))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForAll::new().restart_limit(1, Duration::from_secs(60))).unwrap();
         let [a, b] = ["a", "b"].map(|name| supervisor.spawn(name, TestActor::props(&Log::new())).unwrap());
         let at_gate = gate.clone();
         b.tell(Job::work(async move |_| {

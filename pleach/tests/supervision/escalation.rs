@@ -177,7 +177,7 @@ fn s7_failure_has_all_its_details() {
                 log.push((failure.clone(), *directive));
             }
         });
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(1, Duration::from_secs(9))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(1, Duration::from_secs(9))).unwrap();
         let child = supervisor.spawn("child", TestActor::props(&Log::new())).unwrap();
         (0..2).for_each(|_| child.tell(Job::Fail("no")).unwrap());
         sim.settle();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn many_restarts() -> OneForOne {
-    OneForOne::new().intensity(1_000_000, Duration::from_secs(1))
+    OneForOne::new().restart_limit(1_000_000, Duration::from_secs(1))
 }
 
 #[test]

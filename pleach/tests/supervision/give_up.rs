@@ -46,7 +46,7 @@ fn s15_worker_over_its_limit_stops_alone_and_the_last_ends_the_pool() {
     fail_four_times();
     let reports = gave_up();
     assert_eq!((reports.len(), reports[0].stopped, reports[0].left, pool.workers().len()), (1, 1, 1, 1));
-    assert!(reports[0].to_string().ends_with("after 3 restarts in 5s; it stopped, 1 other goes on"), "{}", reports[0]);
+    assert!(reports[0].to_string().ends_with("after 3 restarts in 5s; it stopped, 1 other continues"), "{}", reports[0]);
     assert_eq!((handler_calls.len(), pool.any().exit()), (0, None));
     fail_four_times();
     let reports = gave_up();
@@ -88,7 +88,7 @@ fn s15_top_level_actors_have_a_restart_limit_each() {
     (0..3).for_each(|_| actors[0].tell(Job::Fail("no")).unwrap());
     sim.settle();
     let reports: Vec<_> = gave_up().iter().map(ToString::to_string).collect();
-    assert_eq!(reports, ["supervisor /user gave up on /user/0 after 3 restarts in 5s; it stopped, 8 others go on"]);
+    assert_eq!(reports, ["supervisor /user gave up on /user/0 after 3 restarts in 5s; it stopped, 8 others continue"]);
     assert_eq!((system.unhandled(), actors.iter().filter(|actor| actor.exit().is_none()).count()), (1, 8));
 }
 
@@ -96,7 +96,7 @@ fn s15_top_level_actors_have_a_restart_limit_each() {
 fn s15_restart_limit_per_child_can_be_chosen() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let strategy = OneForOne::new().intensity(1, Duration::from_secs(5)).budget(RestartBudget::PerChild);
+    let strategy = OneForOne::new().restart_limit(1, Duration::from_secs(5)).budget(RestartBudget::PerChild);
     let supervisor = system.supervisor("supervisor", strategy).unwrap();
     let actors: Vec<_> = (0..3).map(|n| supervisor.spawn(&n.to_string(), TestActor::props(&Log::new())).unwrap()).collect();
     let fail_all = || {

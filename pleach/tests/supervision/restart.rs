@@ -6,7 +6,7 @@ use pleach::BoxError;
 use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::supervise::{EscalationStage, INTENSITY_DEFAULT, Reach, Restarts, SupervisorStrategy};
+use pleach::supervise::{EscalationStage, RESTART_LIMIT_DEFAULT, Reach, Restarts, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -93,7 +93,8 @@ fn a11_retry_handles_the_message_again_first() {
     explore(0..50, |sim| {
         for (faults, handled) in [(2, 1), (3, 0)] {
             let (system, log) = (sim.system("s"), Log::new());
-            let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(9, Duration::from_secs(1))).unwrap();
+            let supervisor =
+                system.supervisor("supervisor", OneForOne::new().restart_limit(9, Duration::from_secs(1))).unwrap();
             let actor = supervisor.spawn("failing", failing(&log).retry(2)).unwrap();
             actor.tell((7, faults)).unwrap();
             actor.tell((8, 0)).unwrap();
@@ -111,7 +112,7 @@ fn a11_retry_handles_the_message_again_first() {
 fn a11_retry_counts_each_message_separately() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(99, Duration::from_secs(1))).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(99, Duration::from_secs(1))).unwrap();
     let actor = supervisor.spawn("failing", failing(&log).retry(1)).unwrap();
     (0..10).for_each(|id| actor.tell((id, 1)).unwrap());
     sim.settle();
@@ -124,7 +125,7 @@ fn a11_dead_letter_failed_makes_a_dead_letter() {
     explore(0..50, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let dead_letters = dead_letters(&system);
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(9, Duration::from_secs(1))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(9, Duration::from_secs(1))).unwrap();
         let plain = supervisor.spawn("plain", failing(&log).dead_letter_failed()).unwrap();
         plain.tell((7, 1)).unwrap();
         sim.settle();
@@ -192,7 +193,7 @@ fn s8_panic_in_the_drop_of_a_clone_is_recorded() {
     quiet();
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
-    let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(9, Duration::from_secs(1))).unwrap();
+    let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(9, Duration::from_secs(1))).unwrap();
     let actor = supervisor.spawn("fragile_props", fragile_props(&log).retry(1)).unwrap();
     for (id, in_drop) in [(100, true), (1, true), (2, false)] {
         actor.tell(FragileMessage { id, in_clone: false, in_drop }).unwrap();
@@ -244,7 +245,7 @@ fn s1_each_directive_has_its_effect() {
 
 #[test]
 fn s1_one_for_one_is_the_default_and_spares_the_siblings() {
-    assert_eq!(INTENSITY_DEFAULT, (3, Duration::from_secs(5)));
+    assert_eq!(RESTART_LIMIT_DEFAULT, (3, Duration::from_secs(5)));
     let default = OneForOne::default().restarts();
     assert_eq!((default.reach, default.restarts_max, default.window), (Reach::One, 3, Duration::from_secs(5)));
     assert_eq!((Restarts::default(), default.backoff), (default, None));
@@ -304,7 +305,7 @@ fn s3_supervisor_over_its_limit_stops_its_children_and_escalates() {
             _ => {}
         });
         let outside = TestActor::spawn(&system, "outside");
-        let supervisor = system.supervisor("supervisor", OneForOne::new().intensity(0, Duration::from_secs(5))).unwrap();
+        let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(0, Duration::from_secs(5))).unwrap();
         let names = ["a", "b", "c", "d"];
         let actors = names.map(|name| supervisor.spawn(name, TestActor::props(&Log::new())).unwrap());
         sim.settle();
@@ -338,8 +339,9 @@ fn a2_message_that_exceeds_the_limit_is_counted() {
         let policies: [fn(Props<_>) -> Props<_>; 3] =
             [|props| props, |props| props.retry(5), |props| props.dead_letter_failed()];
         for (at, policy) in policies.into_iter().enumerate() {
-            let supervisor =
-                system.supervisor(&format!("supervisor-{at}"), OneForOne::new().intensity(1, Duration::from_secs(1))).unwrap();
+            let supervisor = system
+                .supervisor(&format!("supervisor-{at}"), OneForOne::new().restart_limit(1, Duration::from_secs(1)))
+                .unwrap();
             let actor = supervisor.spawn("failing", policy(always_failing())).unwrap();
             (0..5).for_each(|id| actor.tell((id, 99)).unwrap());
             assert!(matches!(sim.run(actor.exited()), Exit::Failed(_)));

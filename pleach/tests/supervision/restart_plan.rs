@@ -136,7 +136,7 @@ fn s13_a2_overlapping_plans_leave_no_child_waiting() {
     explore(0..1_000, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let mut random = pleach::runtime::Random::seeded(sim.seed());
-        let mut supervisors = vec![system.supervisor("top", OneForAll::new().intensity(100, ms(1_000))).unwrap()];
+        let mut supervisors = vec![system.supervisor("top", OneForAll::new().restart_limit(100, ms(1_000))).unwrap()];
         let mut children = Vec::new();
         for n in 0..9 {
             let under = supervisors[random.below(supervisors.len())].clone();
@@ -145,11 +145,11 @@ fn s13_a2_overlapping_plans_leave_no_child_waiting() {
                 let name = format!("s{n}");
                 supervisors.push(
                     match random.below(5) {
-                        0 => under.supervisor(&name, OneForAll::new().intensity(1, ms(50))),
-                        1 => under.supervisor(&name, RestForOne::new().intensity(2, ms(50)).backoff(backoff)),
+                        0 => under.supervisor(&name, OneForAll::new().restart_limit(1, ms(50))),
+                        1 => under.supervisor(&name, RestForOne::new().restart_limit(2, ms(50)).backoff(backoff)),
                         2 => under.supervisor(&name, escalate()),
                         3 => under.supervisor(&name, backoff),
-                        _ => under.supervisor(&name, OneForOne::new().intensity(1, ms(50))),
+                        _ => under.supervisor(&name, OneForOne::new().restart_limit(1, ms(50))),
                     }
                     .unwrap(),
                 );
@@ -205,8 +205,8 @@ fn s13_a2_overlapping_plans_leave_no_child_waiting() {
 async fn s13_overlapping_plans_on_threads_leave_no_child_waiting() {
     for round in 0..300 {
         let (system, log) = (ActorSystem::new("s").unwrap(), Log::new());
-        let top = system.supervisor("top", OneForAll::new().intensity(1_000, ms(1_000))).unwrap();
-        let inner = top.supervisor("inner", RestForOne::new().intensity(2, ms(1))).unwrap();
+        let top = system.supervisor("top", OneForAll::new().restart_limit(1_000, ms(1_000))).unwrap();
+        let inner = top.supervisor("inner", RestForOne::new().restart_limit(2, ms(1))).unwrap();
         let children: Vec<_> = [&top, &inner, &top, &inner, &top, &inner]
             .map(|under| under.spawn_unnamed(NamedActor::props("child", &log)).unwrap())
             .into();

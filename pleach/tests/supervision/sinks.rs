@@ -69,7 +69,7 @@ fn e2_sink_of_an_actor_is_set_on_its_props() {
 fn e2_s3_supervisor_over_its_limit_ends_even_if_the_sink_accepts() {
     explore(0..20, |sim| {
         let (system, log, hooks) = (sim.system("s"), Log::new(), Log::new());
-        let strategy = OneForOne::new().intensity(0, Duration::from_secs(1)).escalate_to(logging_sink(&log));
+        let strategy = OneForOne::new().restart_limit(0, Duration::from_secs(1)).escalate_to(logging_sink(&log));
         let supervisor = system.supervisor("supervisor", strategy).unwrap();
         let sibling = supervisor.spawn("sibling", TestActor::props(&hooks)).unwrap();
         sim.settle();
@@ -86,7 +86,7 @@ fn e2_e3_parent_guardian_sink_equals_no_sink() {
         let builder = ActorSystem::builder("s").runtime(sim.runtime());
         let system = builder.escalate_to(CustomEscalationSink::new(|_| panic!("wrong sink"))).build().unwrap();
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
-        let no_restarts = || OneForOne::new().intensity(0, Duration::from_secs(1));
+        let no_restarts = || OneForOne::new().restart_limit(0, Duration::from_secs(1));
         let both = CompositeEscalationSink::new().and(logging_sink(&log)).and(ParentGuardianSink);
         let named = outer.supervisor("named", no_restarts().escalate_to(ParentGuardianSink)).unwrap();
         let composite = outer.supervisor("composite", no_restarts().escalate_to(both)).unwrap();

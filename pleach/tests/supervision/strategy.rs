@@ -7,7 +7,7 @@ use pleach::actor::AnyRef;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::supervise::{
-    AlwaysRestart, EndedUnasked, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, Restarts, SupervisorStrategy,
+    AlwaysRestart, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, Restarts, SupervisorStrategy, UnexpectedExit,
 };
 
 /// Spawns the children `a`, `b` and `c`.
@@ -71,11 +71,11 @@ fn s2_group_restart_respects_each_restart_policy() {
         sim.settle();
         assert!(matches!(other.exit(), Some(Exit::Failed(_))));
         log.take();
-        // A permanent child that ends unrequested does: that is an `EndedUnasked` failure.
+        // A permanent child that ends unrequested does: that is an `UnexpectedExit` failure.
         let seen = failures(&system);
         permanent.stop();
         sim.settle();
-        assert_eq!(seen.take()[0].error::<EndedUnasked>(), Some(&EndedUnasked { exit: Exit::Stopped }));
+        assert_eq!(seen.take()[0].error::<UnexpectedExit>(), Some(&UnexpectedExit { exit: Exit::Stopped }));
         assert_eq!(temporary.exit(), Some(Exit::Stopped), "a temporary child stops with the group and stays down");
         assert_eq!((transient.exit(), permanent.exit()), (None, None));
         let seen = log.take();

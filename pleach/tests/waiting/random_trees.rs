@@ -220,7 +220,7 @@ impl Peer {
         match how % 4 {
             0 => drop(group.wait().await),
             1 => drop(group.drain().await),
-            2 => drop(group.any_ref().exited().await),
+            2 => drop(group.any().exited().await),
             _ => drop(group.next().await),
         }
     }
@@ -258,24 +258,24 @@ const MANY_RESTARTS: (u32, Duration) = (10_000, Duration::from_secs(1));
 fn supervised(props: Props<Peer>, kind: usize) -> Props<Peer> {
     let (many, wait) = (MANY_RESTARTS, ExponentialBackoff::new(Duration::from_millis(2), Duration::from_millis(8)));
     match kind % 6 {
-        0 => props.supervise(OneForOne::new().intensity(many.0, many.1)),
-        1 => props.supervise(OneForAll::new().intensity(many.0, many.1)),
-        2 => props.supervise(RestForOne::new().intensity(many.0, many.1)),
-        3 => props.supervise(OneForOne::new().intensity(many.0, many.1).backoff(wait)),
-        4 => props.supervise(OneForAll::new().intensity(many.0, many.1).backoff(wait)),
-        _ => props.supervise(RestForOne::new().intensity(1, many.1)),
+        0 => props.supervise(OneForOne::new().restart_limit(many.0, many.1)),
+        1 => props.supervise(OneForAll::new().restart_limit(many.0, many.1)),
+        2 => props.supervise(RestForOne::new().restart_limit(many.0, many.1)),
+        3 => props.supervise(OneForOne::new().restart_limit(many.0, many.1).backoff(wait)),
+        4 => props.supervise(OneForAll::new().restart_limit(many.0, many.1).backoff(wait)),
+        _ => props.supervise(RestForOne::new().restart_limit(1, many.1)),
     }
 }
 
 fn supervisor(system: &ActorSystem, name: &str, kind: usize) -> Supervisor {
     let (many, wait) = (MANY_RESTARTS, ExponentialBackoff::new(Duration::from_millis(2), Duration::from_millis(8)));
     let supervisor = match kind % 6 {
-        0 => system.supervisor(name, OneForOne::new().intensity(many.0, many.1)),
-        1 => system.supervisor(name, OneForAll::new().intensity(many.0, many.1)),
-        2 => system.supervisor(name, RestForOne::new().intensity(many.0, many.1)),
-        3 => system.supervisor(name, OneForOne::new().intensity(many.0, many.1).backoff(wait)),
-        4 => system.supervisor(name, RestForOne::new().intensity(many.0, many.1).backoff(wait)),
-        _ => system.supervisor(name, OneForAll::new().intensity(2, many.1)),
+        0 => system.supervisor(name, OneForOne::new().restart_limit(many.0, many.1)),
+        1 => system.supervisor(name, OneForAll::new().restart_limit(many.0, many.1)),
+        2 => system.supervisor(name, RestForOne::new().restart_limit(many.0, many.1)),
+        3 => system.supervisor(name, OneForOne::new().restart_limit(many.0, many.1).backoff(wait)),
+        4 => system.supervisor(name, RestForOne::new().restart_limit(many.0, many.1).backoff(wait)),
+        _ => system.supervisor(name, OneForAll::new().restart_limit(2, many.1)),
     };
     supervisor.unwrap()
 }

@@ -57,7 +57,8 @@ pub struct Fault {
     pub why: String,
 }
 
-/// All faults, in the order of the files; only below paths that begin with one of `prefixes` if there are any.
+/// All faults, in the order of the files; only below paths that begin with one of `prefixes` if
+/// there are any.
 pub fn faults(root: &Path, prefixes: &[&str]) -> Result<Vec<Fault>, String> {
     let mut files = Vec::new();
     collect(root, "", &mut files)?;
@@ -115,9 +116,9 @@ fn faults_of(file: &str, text: &str) -> Vec<Fault> {
         if is_rust {
             names_in(line).for_each(|why| add(Kind::Name, number, why));
         }
-        is_code ^= is_markdown && line.trim_start().starts_with("```");
+        is_code ^= fence(line, is_markdown);
         let columns = line.chars().count();
-        if columns > COLUMNS_MAX && (is_rust && is_comment(line) || is_markdown && !is_code && is_prose(line)) {
+        if columns > COLUMNS_MAX && !is_code && (is_rust && is_comment(line) || is_markdown && is_prose(line)) {
             add(Kind::Width, number, format!("{columns} columns; wrap at {COLUMNS_MAX}"));
         }
     }
@@ -126,6 +127,13 @@ fn faults_of(file: &str, text: &str) -> Vec<Fault> {
     }
     faults.sort_by_key(|fault| fault.line);
     faults
+}
+
+/// Whether this line begins or ends a block of code, in Markdown or in a doc comment.
+fn fence(line: &str, is_markdown: bool) -> bool {
+    let line = line.trim_start();
+    let text = if is_markdown { Some(line) } else { line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) };
+    text.is_some_and(|text| text.trim_start().starts_with("```"))
 }
 
 fn is_comment(line: &str) -> bool {

@@ -48,7 +48,8 @@ pub fn short_docs(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The name of the public item that begins in a line; inside of an enum or a trait, everything is public.
+/// The name of the public item that begins in a line; inside of an enum or a trait, everything is
+/// public.
 fn item(code: &str, is_inside: bool) -> Option<&str> {
     let public = code.strip_prefix("pub ").or(is_inside.then_some(code))?;
     let rest = ITEMS.iter().find_map(|item| public.strip_prefix(item)).unwrap_or(public);

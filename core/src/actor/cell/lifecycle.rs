@@ -55,7 +55,7 @@ use crate::actor::cell::restart_wait::RestartWait;
 use crate::actor::cell::task::{ActorTask, EarlyPark};
 use crate::base::reason::{BoxError, Reason};
 use crate::events::cause::{Cause, Exit};
-use crate::events::failure::{EndedUnasked, FailureInfo};
+use crate::events::failure::{FailureInfo, UnexpectedExit};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::{StopMode, WaitingMember};
@@ -252,7 +252,7 @@ impl<A: Actor> ActorTask<A> {
             // The supervisor's order has arrived meanwhile; it applies to the next incarnation.
             if was_closed { drop(cell.mailbox.close()) } else { cell.mailbox.raise_silently(control::STOP) }
         }
-        self.record_failure(cell, Reason::Error(Box::new(EndedUnasked { exit })))
+        self.record_failure(cell, Reason::Error(Box::new(UnexpectedExit { exit })))
     }
 
     /// The code was dropped at an await by a cancel. A panic in that drop is recorded, but not

@@ -1,7 +1,7 @@
 //! Where the next message comes from: the batch, then the mailbox and due timers, then the feed.
 //!
-//! If none of them has a message, the actor parks. `budget` limits how many messages one poll handles; when it
-//! is used up, the task yields.
+//! If none of them has a message, the actor parks. `budget` limits how many messages one poll
+//! handles; when it is used up, the task yields.
 
 use crate::actor::Actor;
 use crate::actor::cell::task::{ActorTask, EarlyPark, TaskDetails};

@@ -16,7 +16,7 @@ std::thread_local! {
 
 /// Runs user code and returns a panic as a [`Reason`].
 ///
-/// The reason has the location of the panic once `note_panic_places` was called, which every tree
+/// The reason has the location of the panic once `install_panic_hook` was called, which every tree
 /// does when it is created.
 ///
 /// This is for crates that build on this one. The caller must discard everything that the code may

@@ -100,8 +100,8 @@ impl<M: Send + 'static> PoolBuilder<M> {
 
     /// Sends messages with the same key to the same worker, in order.
     ///
-    /// When workers are added or removed, about 1/n of the keys move: those of a removed worker, or
-    /// those that a new worker takes over. The former worker may still process messages of a moved
+    /// When workers are added or removed, about 1/n of the keys move: the keys of a removed
+    /// worker, or the share that a new worker takes over. The former worker may still process messages of a moved
     /// key while the new one begins.
     ///
     /// `key` runs in the task that sends. A panic in it is a panic of the sender.
@@ -157,7 +157,7 @@ impl<M: Send + 'static> fmt::Debug for PoolBuilder<M> {
 pub enum PoolError {
     /// The size is 0. To end a pool, stop or close it.
     NoWorkers,
-    /// The size exceeds [`POOL_SIZE_MAX`].
+    /// The size is larger than [`POOL_SIZE_MAX`].
     TooMany(usize),
     /// The pool or one of its workers was not started.
     Refused(Refusal),

@@ -74,8 +74,8 @@ impl<M: Send + 'static> WorkerList<M> {
         Some((Self { workers, restarting, size: self.size }, vacant))
     }
 
-    /// Returns the list with the restarted workers back in place, and without those that have
-    /// ended. `None` if nothing changes.
+    /// Returns the list with the restarted workers back in place, and without the ended
+    /// ones. `None` if nothing changes.
     pub(super) fn rejoined(&self) -> Option<(Self, ())> {
         let is_back = |worker: &&Worker<M>| !worker.will_restart() || !worker.actor.cell().mailbox().is_closed();
         let (back, restarting): (Vec<_>, Vec<_>) = self.restarting.iter().partition(is_back);

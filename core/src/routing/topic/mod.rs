@@ -178,7 +178,7 @@ impl<M> Drop for Subscriber<M> {
 }
 
 impl<M: Clone + Send + 'static> Topic<M> {
-    /// Creates a topic without subscribers.
+    /// Creates a topic that has no subscribers.
     pub fn new() -> Self {
         Self { subscribers: Arc::new(Subscribers::new()) }
     }

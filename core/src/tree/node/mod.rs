@@ -106,7 +106,7 @@ pub(crate) type OnDone = Box<dyn FnOnce(&Exit) + Send>;
 /// [`WaitError`](crate::WaitError) and [`ShutdownError`](crate::ShutdownError).
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// The path of the member.
+    /// The path of the running member.
     pub path: ActorPath,
     /// How long ago the member was cancelled, or `None` if it was not.
     pub cancelled_for: Option<Duration>,
@@ -204,12 +204,12 @@ impl Node {
         match names_up.get_mut(..depth) {
             Some(names_up) => {
                 names_up.iter_mut().zip(names()).for_each(|(slot, name)| *slot = name);
-                ActorPath::from_steps(names_up.iter().rev().copied().cloned().collect())
+                ActorPath::from_segments(names_up.iter().rev().copied().cloned().collect())
             }
             None => {
-                let mut steps: Vec<Name> = names().cloned().collect();
-                steps.reverse();
-                ActorPath::from_steps(steps.into())
+                let mut segments: Vec<Name> = names().cloned().collect();
+                segments.reverse();
+                ActorPath::from_segments(segments.into())
             }
         }
     }

@@ -10,7 +10,7 @@
 //! | level | holds | created by |
 //! |---|---|---|
 //! | [`NodeStatus`] | phase and kind of exit | always |
-//! | [`CancelRecord`] | cause and time of a cancel, shared by all members it reached | `set_cancel` |
+//! | [`CancelRecord`] | cause and time of a cancel; one for all members it reached | `set_cancel` |
 //! | [`NodeDetails`] | exit waiters, child table | `details` |
 //! | [`RareDetails`] | failure, callbacks, watchers, tokens, annotations | `rare_details` |
 //!

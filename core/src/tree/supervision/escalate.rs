@@ -121,7 +121,7 @@ impl<F: Fn(FailureInfo) -> Result<(), FailureInfo> + Send + Sync + 'static> Esca
 /// the failure twice.
 pub struct CompositeEscalationSink {
     sinks: Vec<Arc<dyn EscalationSink>>,
-    /// Failures that some sinks have accepted, and the indexes of those that have not.
+    /// Failures that some sinks have accepted, and the indexes of the other sinks.
     partial: Lock<VecDeque<(FailureInfo, Vec<usize>)>>,
 }
 

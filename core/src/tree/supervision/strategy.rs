@@ -7,7 +7,6 @@ use crate::tree::any_ref::AnyRef;
 use crate::tree::supervision::escalate::EscalationSink;
 use alloc::sync::Arc;
 use core::fmt;
-use core::marker::PhantomData;
 use core::time::Duration;
 
 /// Decides what a supervisor does about failures of its children.
@@ -74,99 +73,167 @@ where
     }
 }
 
-/// Restarts the failed child; its siblings are not affected.
-///
-/// # Examples
-///
-/// ```
-/// use pleach::supervise::{ExponentialBackoff, OneForOne};
-/// use std::time::Duration;
-///
-/// let strategy = OneForOne::new()
-///     .intensity(10, Duration::from_secs(60))
-///     .backoff(ExponentialBackoff::new(Duration::from_millis(100), Duration::from_secs(5)));
-/// # drop(strategy);
-/// ```
-pub type OneForOne = RestartStrategy<One>;
-/// Restarts all children when one fails: they stop in reverse start order and start again in start
-/// order.
-///
-/// # Examples
-///
-/// ```
-/// use pleach::prelude::*;
-/// use pleach::runtime::Dispatcher;
-/// use pleach::system::System;
-///
-/// let sim = Dispatcher::seeded(1);
-/// let system = System::builder("shop", sim.runtime()).build().unwrap();
-/// let pair = system.supervisor("pair", OneForAll::new()).unwrap();
-/// let counter = || {
-///     Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
-///         *sum += n;
-///         if n > 0 { Ok(()) } else { Err("zero") }
-///     })
-/// };
-/// let first = pair.spawn("first", counter()).unwrap();
-/// let second = pair.spawn("second", counter()).unwrap();
-/// first.tell(0).unwrap();
-/// sim.drain_ready();
-/// // Both were restarted, and both are alive.
-/// assert!(first.exit().is_none() && second.exit().is_none());
-/// ```
-pub type OneForAll = RestartStrategy<All>;
-/// Restarts the failed child and all children that were started after it: they stop in reverse
-/// start order and start again in start order.
-///
-/// # Examples
-///
-/// ```
-/// use pleach::supervise::RestForOne;
-///
-/// // "writer" depends on "connection": a failure of "connection" restarts both.
-/// // supervisor.spawn("connection", ..), then supervisor.spawn("writer", ..)
-/// let strategy = RestForOne::new();
-/// # drop(strategy);
-/// ```
-pub type RestForOne = RestartStrategy<Rest>;
+/// Declares a strategy that restarts children. The three differ only in which children they restart.
+macro_rules! restart_strategy {
+    ($(#[$doc:meta])* $name:ident, $reach:expr) => {
+        $(#[$doc])*
+        ///
+        /// If the restart limit is exceeded (by default more than 3 restarts within 5 s), the
+        /// supervisor stops its children and the failure escalates.
+        #[derive(Clone)]
+        pub struct $name(RestartRules);
 
-/// A strategy that restarts children. Use it as [`OneForOne`], [`OneForAll`] or [`RestForOne`].
-///
-/// If the restart limit is exceeded (by default more than 3 restarts within 5 s), the supervisor
-/// stops its children and the failure escalates.
-pub struct RestartStrategy<R> {
+        impl $name {
+            /// Creates a strategy that restarts at once, at most 3 times within 5 s.
+            pub fn new() -> Self {
+                Self(RestartRules::new($reach))
+            }
+
+            /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5 s.
+            ///
+            /// With 0 the first failure exceeds the limit. More than
+            /// [`RESTART_LIMIT_MAX`](crate::RESTART_LIMIT_MAX) means no limit.
+            #[must_use]
+            pub fn restart_limit(mut self, restarts: u32, window: Duration) -> Self {
+                self.0.restarts.restarts_max = restarts;
+                self.0.restarts.window = window;
+                self
+            }
+
+            /// Sets whose restarts count together. Default: [`RestartBudget::Shared`].
+            #[must_use]
+            pub fn budget(mut self, budget: RestartBudget) -> Self {
+                self.0.restarts.budget = budget;
+                self
+            }
+
+            /// Sets a wait before each restart. Default: none.
+            #[must_use]
+            pub fn backoff(mut self, backoff: ExponentialBackoff) -> Self {
+                self.0.restarts.backoff = Some(backoff);
+                self
+            }
+
+            /// Uses `directive` for every failure instead of a restart.
+            #[must_use]
+            pub fn always(mut self, directive: SupervisorDirective) -> Self {
+                self.0.decider = Decider::Always(directive);
+                self
+            }
+
+            /// Calls `decide` for every failure instead of always restarting.
+            #[must_use]
+            pub fn deciding(mut self, decide: impl Fn(&FailureInfo) -> SupervisorDirective + Send + Sync + 'static) -> Self {
+                self.0.decider = Decider::By(Arc::new(decide));
+                self
+            }
+
+            /// Sends escalations to `sink` instead of the inherited sink.
+            #[must_use]
+            pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
+                self.0.sink = Some(Arc::new(sink));
+                self
+            }
+        }
+
+        impl SupervisorStrategy for $name {
+            fn decide(&self, failure: &FailureInfo) -> SupervisorDirective {
+                self.0.decide(failure)
+            }
+
+            fn restarts(&self) -> Restarts {
+                self.0.restarts
+            }
+
+            fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
+                self.0.sink.clone()
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write(f, stringify!($name))
+            }
+        }
+    };
+}
+
+restart_strategy! {
+    /// Restarts the failed child; its siblings are not affected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pleach::supervise::{ExponentialBackoff, OneForOne};
+    /// use std::time::Duration;
+    ///
+    /// let strategy = OneForOne::new()
+    ///     .restart_limit(10, Duration::from_secs(60))
+    ///     .backoff(ExponentialBackoff::new(Duration::from_millis(100), Duration::from_secs(5)));
+    /// # drop(strategy);
+    /// ```
+    OneForOne, Reach::One
+}
+
+restart_strategy! {
+    /// Restarts all children when one fails: they stop in reverse start order and start again in start
+    /// order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pleach::prelude::*;
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("shop", sim.runtime()).build().unwrap();
+    /// let pair = system.supervisor("pair", OneForAll::new()).unwrap();
+    /// let counter = || {
+    ///     Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+    ///         *sum += n;
+    ///         if n > 0 { Ok(()) } else { Err("zero") }
+    ///     })
+    /// };
+    /// let first = pair.spawn("first", counter()).unwrap();
+    /// let second = pair.spawn("second", counter()).unwrap();
+    /// first.tell(0).unwrap();
+    /// sim.drain_ready();
+    /// // Both were restarted, and both are alive.
+    /// assert!(first.exit().is_none() && second.exit().is_none());
+    /// ```
+    OneForAll, Reach::All
+}
+
+restart_strategy! {
+    /// Restarts the failed child and all children that were started after it: they stop in reverse
+    /// start order and start again in start order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pleach::supervise::RestForOne;
+    ///
+    /// // "writer" depends on "connection": a failure of "connection" restarts both.
+    /// // supervisor.spawn("connection", ..), then supervisor.spawn("writer", ..)
+    /// let strategy = RestForOne::new();
+    /// # drop(strategy);
+    /// ```
+    RestForOne, Reach::Rest
+}
+
+/// What the three strategies have in common.
+#[derive(Clone)]
+struct RestartRules {
     decider: Decider,
     restarts: Restarts,
-    target: Option<Arc<dyn EscalationSink>>,
-    reaching: PhantomData<fn() -> R>,
-}
-
-/// Which children a [`RestartStrategy`] restarts: [`One`], [`All`] or [`Rest`].
-pub trait Reaching: 'static {
-    /// The same choice as a value.
-    const REACH: Reach;
-}
-
-/// Only the failed child; see [`OneForOne`].
-#[derive(Clone, Copy, Debug)]
-pub enum One {}
-/// All children; see [`OneForAll`].
-#[derive(Clone, Copy, Debug)]
-pub enum All {}
-/// The failed child and those started after it; see [`RestForOne`].
-#[derive(Clone, Copy, Debug)]
-pub enum Rest {}
-
-impl Reaching for One {
-    const REACH: Reach = Reach::One;
-}
-
-impl Reaching for All {
-    const REACH: Reach = Reach::All;
-}
-
-impl Reaching for Rest {
-    const REACH: Reach = Reach::Rest;
+    sink: Option<Arc<dyn EscalationSink>>,
 }
 
 #[derive(Clone)]
@@ -175,61 +242,12 @@ enum Decider {
     By(Arc<dyn Fn(&FailureInfo) -> SupervisorDirective + Send + Sync>),
 }
 
-impl<R: Reaching> RestartStrategy<R> {
-    /// Creates a strategy that restarts at once, at most 3 times within 5 s.
-    pub fn new() -> Self {
-        let restarts = Restarts { reach: R::REACH, ..Restarts::default() };
-        Self { decider: Decider::Always(SupervisorDirective::Restart), restarts, target: None, reaching: PhantomData }
+impl RestartRules {
+    fn new(reach: Reach) -> Self {
+        let restarts = Restarts { reach, ..Restarts::default() };
+        Self { decider: Decider::Always(SupervisorDirective::Restart), restarts, sink: None }
     }
 
-    /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5 s.
-    ///
-    /// With 0 the first failure exceeds the limit. More than
-    /// [`INTENSITY_MAX`](crate::INTENSITY_MAX) means no limit.
-    #[must_use]
-    pub fn intensity(mut self, restarts: u32, window: Duration) -> Self {
-        self.restarts.restarts_max = restarts;
-        self.restarts.window = window;
-        self
-    }
-
-    /// Sets whose restarts count together. Default: [`RestartBudget::Shared`].
-    #[must_use]
-    pub fn budget(mut self, budget: RestartBudget) -> Self {
-        self.restarts.budget = budget;
-        self
-    }
-
-    /// Sets a wait before each restart. Default: none.
-    #[must_use]
-    pub fn backoff(mut self, backoff: ExponentialBackoff) -> Self {
-        self.restarts.backoff = Some(backoff);
-        self
-    }
-
-    /// Uses `directive` for every failure instead of a restart.
-    #[must_use]
-    pub fn always(mut self, directive: SupervisorDirective) -> Self {
-        self.decider = Decider::Always(directive);
-        self
-    }
-
-    /// Calls `decide` for every failure instead of always restarting.
-    #[must_use]
-    pub fn deciding(mut self, decide: impl Fn(&FailureInfo) -> SupervisorDirective + Send + Sync + 'static) -> Self {
-        self.decider = Decider::By(Arc::new(decide));
-        self
-    }
-
-    /// Sends escalations to `sink` instead of the inherited sink.
-    #[must_use]
-    pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-        self.target = Some(Arc::new(sink));
-        self
-    }
-}
-
-impl<R: Reaching> SupervisorStrategy for RestartStrategy<R> {
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective {
         match &self.decider {
             Decider::Always(directive) => *directive,
@@ -237,35 +255,12 @@ impl<R: Reaching> SupervisorStrategy for RestartStrategy<R> {
         }
     }
 
-    fn restarts(&self) -> Restarts {
-        self.restarts
-    }
-
-    fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
-        self.target.clone()
-    }
-}
-
-impl<R: Reaching> Default for RestartStrategy<R> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R> Clone for RestartStrategy<R> {
-    fn clone(&self) -> Self {
-        let Self { decider, restarts, target, reaching } = self;
-        Self { decider: decider.clone(), restarts: *restarts, target: target.clone(), reaching: *reaching }
-    }
-}
-
-impl<R> fmt::Debug for RestartStrategy<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         let always = match &self.decider {
             Decider::Always(directive) => Some(directive),
             Decider::By(_) => None,
         };
-        f.debug_struct("RestartStrategy").field("always", &always).field("restarts", &self.restarts).finish_non_exhaustive()
+        f.debug_struct(name).field("always", &always).field("restarts", &self.restarts).finish_non_exhaustive()
     }
 }
 
