@@ -243,7 +243,7 @@ impl<T: Send + 'static> Group<T> {
     ///
     /// The group exits and leaves the tree when it is closed or cancelled and its last task has
     /// ended. Its results can still be read after that.
-    pub fn any(&self) -> AnyRef {
+    pub fn any_ref(&self) -> AnyRef {
         AnyRef { member: self.executor.member() }
     }
 }

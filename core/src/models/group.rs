@@ -79,7 +79,7 @@ fn loom_g1_go_against_close() {
             }
             Err(given_back) => assert_eq!((given_back, read), (7, None)),
         }
-        assert!(group.any().exit().is_some());
+        assert!(group.any_ref().exit().is_some());
     });
 }
 
@@ -218,7 +218,7 @@ fn loom_g10_drop_against_wake() {
             pending::<u32>().await
         };
         group.try_go(task).unwrap();
-        let any = group.any();
+        let any = group.any_ref();
         let works = Arc::clone(&runtime);
         let worker = thread::spawn(move || works.run_spawned());
         let opener = thread::spawn(move || gate.open());
@@ -297,14 +297,14 @@ fn loom_g12_go_against_a_close_from_above() {
         let runtime = ManualRuntime::new();
         let scope = Arc::new(Scope::under(&runtime.token()));
         let group = scope.group::<u32>("group").in_place().unwrap();
-        let any = group.any();
+        let any = group.any_ref();
         let closer = thread::spawn(move || any.close());
         let taken = group.try_go(ready(7)).is_ok();
         closer.join().unwrap();
-        assert_eq!(group.any().exit().is_some(), !taken, "a task in flight keeps its group in the tree");
+        assert_eq!(group.any_ref().exit().is_some(), !taken, "a task in flight keeps its group in the tree");
         assert_eq!(block_on(group.next()), taken.then_some(Ok(7)));
         assert_eq!(block_on(group.next()), None);
-        assert_eq!(group.any().exit(), Some(Exit::Closed));
+        assert_eq!(group.any_ref().exit(), Some(Exit::Closed));
     });
 }
 

@@ -77,7 +77,7 @@ fn s10_every_kind_of_member_can_be_watched() {
     let task = scope.task().named("task").launch(std::future::pending::<()>()).unwrap();
     let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
     let group = system.group::<()>("group").build().unwrap();
-    for other in [scope.any(), task.any(), supervisor.any(), group.any()] {
+    for other in [scope.any(), task.any(), supervisor.any(), group.any_ref()] {
         watch(&sim, &watcher, &other);
     }
     task.cancel("enough");

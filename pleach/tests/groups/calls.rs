@@ -69,7 +69,7 @@ fn g2_close_is_idempotent_and_cancels_no_task() {
     assert_eq!(sim.run(group.next()), Some(Ok(7)));
     assert_eq!(sim.run(group.next()), None);
     group.close();
-    assert_eq!(group.any().exit(), Some(Exit::Closed));
+    assert_eq!(group.any_ref().exit(), Some(Exit::Closed));
 }
 
 #[test]

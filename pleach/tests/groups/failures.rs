@@ -302,7 +302,7 @@ fn check_case(sim: &Sim, fail_fast: bool, fault: Fault) {
     assert_eq!(real, usize::from(failed), "{case}");
     assert_eq!(all.values.len(), if cancelled { 0 } else { 4 }, "{case}");
     assert_eq!(all.values.len() + all.errors.len(), 4 + usize::from(failed), "{case}");
-    let exit = group.any().exit().unwrap();
+    let exit = group.any_ref().exit().unwrap();
     match (cancelled, failed) {
         (false, _) => assert_eq!(exit, Exit::Closed, "{case}"),
         (true, true) => assert_eq!(exit, Exit::Cancelled(Cause::Failed(answer.failure().unwrap().clone())), "{case}"),

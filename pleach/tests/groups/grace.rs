@@ -76,12 +76,12 @@ fn g13_group_stays_in_the_tree_until_the_grace_ends() {
     sim.settle();
     scope.cancel("enough");
     sim.settle();
-    assert_eq!((group.any().exit(), scope.any().exit(), alive.now()), (None, None, 1));
+    assert_eq!((group.any_ref().exit(), scope.any().exit(), alive.now()), (None, None, 1));
     // A second cancel changes nothing.
     group.cancel("again");
     sim.advance(GRACE);
     assert_eq!(alive.now(), 0);
-    assert_eq!(group.any().exit(), Some(Exit::Cancelled("enough".into())));
+    assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("enough".into())));
     assert_eq!(scope.any().exit(), Some(Exit::Cancelled("enough".into())));
     assert_eq!(sim.run(group.drain()).errors, [cancelled().unwrap_err()]);
 }

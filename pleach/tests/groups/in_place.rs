@@ -256,7 +256,7 @@ fn g6_in_place_any_cancel_ends_the_tasks() {
         assert_eq!((rest.len(), alive.now()), (4, 0));
         // In the tree the group ended with the cancel, so the scope does not wait for its holder.
         sim.run(scope.wait_all()).unwrap();
-        assert_eq!(group.any().exit(), Some(Exit::Cancelled("over".into())));
+        assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("over".into())));
         assert!(group.try_go(after(0, 1)).is_err());
     });
 }
@@ -282,7 +282,7 @@ fn g10_in_place_dropped_group_drops_its_tasks_and_leaves_the_tree() {
     let group = system.group::<u32>("g").in_place().unwrap();
     (0..3).for_each(|_| group.try_go(forever(alive.add())).unwrap());
     assert!(poll_once(&mut group.next()).is_pending());
-    let any = group.any();
+    let any = group.any_ref();
     drop(group);
     assert_eq!((alive.now(), any.exit()), (0, Some(Exit::Cancelled(Cause::Dropped))));
 }

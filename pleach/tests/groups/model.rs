@@ -284,7 +284,7 @@ impl<'a> Program<'a> {
         assert_eq!((group.is_closed(), group.cause().is_some()), (model.closed, model.cancelled));
         assert_eq!(group.errors().errors.iter().map(number).collect::<Vec<_>>(), model.errors);
         let ended = model.closed && model.in_flight.is_empty();
-        assert_eq!(group.any().exit().is_some(), ended);
+        assert_eq!(group.any_ref().exit().is_some(), ended);
     }
 }
 

@@ -178,7 +178,7 @@ fn g10_group_dropped_on_many_threads_leaves_nothing_behind() {
                 };
                 group.go(task).await.unwrap();
             }
-            let any = group.any();
+            let any = group.any_ref();
             drop(group);
             assert_eq!(any.exited().await, Exit::Cancelled(Cause::Dropped));
         }

@@ -57,7 +57,7 @@ fn t4_group_can_be_created_under_any_token() {
     token.cancel("all");
     for group in [first, second] {
         assert_eq!(sim.run(group.next()), Some(Err(TaskError::Cancelled("all".into()))));
-        assert_eq!(sim.run(group.any().exited()), Exit::Cancelled("all".into()));
+        assert_eq!(sim.run(group.any_ref().exited()), Exit::Cancelled("all".into()));
     }
     // A dropped group does not cancel the token.
     let token = sim.token();
@@ -193,7 +193,7 @@ fn g10_group_ends_with_the_incarnation_of_its_actor() {
         actor.tell(Job::Fail("again")).unwrap();
         sim.settle();
         let group = kept.lock().unwrap().take().unwrap();
-        assert_eq!((alive.now(), group.any().exit()), (0, Some(Exit::Cancelled(Cause::Cancelled))));
+        assert_eq!((alive.now(), group.any_ref().exit()), (0, Some(Exit::Cancelled(Cause::Cancelled))));
         assert!(log.take().contains(&"started 1".to_string()), "the restart does not wait for the tasks of the group");
     });
 }

@@ -98,7 +98,7 @@ fn g6_first_cause_wins_and_cancelled_tasks_are_no_errors() {
         assert_eq!(all.errors, vec![TaskError::Cancelled("enough".into()); 5]);
         assert_eq!((alive.now(), group.errors().errors.len()), (0, 0));
         assert_eq!(sim.run(group.wait()), Err(TaskError::Cancelled("enough".into())));
-        assert_eq!(group.any().exit(), Some(Exit::Cancelled("enough".into())));
+        assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("enough".into())));
         let refused = group.try_go(after(0, 1)).unwrap_err();
         assert_eq!(refused.why, NotTaken::Closed(Some("enough".into())));
     });

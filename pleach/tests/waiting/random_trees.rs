@@ -220,7 +220,7 @@ impl Peer {
         match how % 4 {
             0 => drop(group.wait().await),
             1 => drop(group.drain().await),
-            2 => drop(group.any().exited().await),
+            2 => drop(group.any_ref().exited().await),
             _ => drop(group.next().await),
         }
     }

@@ -81,7 +81,7 @@ async fn await_group(mut group: Group<()>, how: How) {
         How::Slot => group.go(async {}).await.unwrap(),
         How::Exited => {
             group.close();
-            group.any().exited().await;
+            group.any_ref().exited().await;
         }
     }
 }

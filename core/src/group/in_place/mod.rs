@@ -218,7 +218,7 @@ impl<'env, T> InPlace<'env, T> {
     }
 
     /// Returns an untyped reference to the group, to watch or wait for its exit.
-    pub fn any(&self) -> AnyRef {
+    pub fn any_ref(&self) -> AnyRef {
         AnyRef { member: self.member() }
     }
 }
