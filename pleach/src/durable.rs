@@ -21,7 +21,7 @@
 //!     .compile()?;
 //!
 //! let store = MemoryStore::new();
-//! let doubled = graph.run(21).checkpoint(&store).run_id("order-7").await?;
+//! let doubled = graph.run(21).checkpoint(&store).id("order-7").await?;
 //! assert_eq!(doubled, 42);
 //!
 //! // A second run with this id would be refused; the stored one can be read.

@@ -51,14 +51,14 @@ fn w1_send_to_a_sibling_that_fails_while_the_group_ends_is_accepted() {
         let sender = group.spawn("sender", TestActor::props(&log)).unwrap();
         sender.tell(send(&a, &answers)).unwrap();
         sim.settle();
-        group.any_ref().stop();
+        group.any().stop();
         sim.settle();
         // From now on `a` is down, and the group ends the sender first.
         fail_a.open();
         release_c.open();
         sim.settle();
         assert_eq!(answers.take(), [true]);
-        assert_eq!(group.any_ref().exit(), Some(Exit::Stopped));
+        assert_eq!(group.any().exit(), Some(Exit::Stopped));
     });
 }
 
@@ -83,11 +83,11 @@ fn w1_send_below_an_actor_that_ends_before_its_group_is_accepted() {
         // The group stops and waits for `c`. Meanwhile `b` ends its child.
         b.tell(Job::Fail("requested")).unwrap();
         sim.settle();
-        group.any_ref().stop();
+        group.any().stop();
         release_c.open();
         sim.settle();
         assert_eq!(answers.take(), [true]);
-        assert_eq!(group.any_ref().exit(), Some(Exit::Stopped));
+        assert_eq!(group.any().exit(), Some(Exit::Stopped));
     });
 }
 
@@ -106,10 +106,10 @@ fn w1_send_below_a_supervisor_that_ends_early_is_accepted() {
         fail_a.open();
         inner.any().stop();
         sim.settle();
-        group.any_ref().stop();
+        group.any().stop();
         release_c.open();
         sim.settle();
         assert_eq!(answers.take(), [true]);
-        assert_eq!(group.any_ref().exit(), Some(Exit::Stopped));
+        assert_eq!(group.any().exit(), Some(Exit::Stopped));
     });
 }
