@@ -10,6 +10,7 @@ use crate::scope::Scope;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{pending, ready};
+use core::time::Duration;
 use loom::thread;
 
 fn scope() -> (Arc<ManualRuntime>, Arc<Scope>) {
@@ -169,5 +170,26 @@ fn loom_t2_token_of_a_scope_against_its_end() {
         scope.close();
         assert_eq!(block_on(scope.exited()), Exit::Closed);
         assert_eq!(asker.join().unwrap(), Cause::Cancelled);
+    });
+}
+
+/// A task with a cancel grace returns when the token of its scope is cancelled. The cancel has
+/// reached the task by then, so the exit says that it tidied up.
+#[test]
+fn loom_t7_tidied_up_after_the_token_of_the_scope() {
+    explore(|| {
+        let (runtime, scope) = scope();
+        let token = scope.token();
+        let task = scope.task().cancel_grace(Duration::from_secs(1)).launch(async move {
+            token.cancelled().await;
+        });
+        let task = task.unwrap_or_else(|_| panic!("an open scope takes a task"));
+        let runner = thread::spawn(move || runtime.run_spawned());
+        let polled = task.clone();
+        scope.cancel("now");
+        runner.join().unwrap();
+        let exit = block_on(polled.exited());
+        // A task that is cancelled before its first poll is dropped.
+        assert!(matches!(&exit, Exit::TidiedUp(_) | Exit::Cancelled(_)), "{exit}");
     });
 }

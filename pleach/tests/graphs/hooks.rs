@@ -66,7 +66,7 @@ fn f8_cancelled_node_finishes_with_the_cause() {
     let hooks = Hooks::around_nodes(
         |_, _| {},
         move |visit, result: Result<&Words, &pleach::supervise::Reason>| {
-            seen.note(format!("{} {:?}", visit.node, result.map(|_| ())))
+            seen.note(format!("{} {:?}", visit.node, result.map(|_| ())));
         },
     );
     let run = waiting().run(vec![]).on(sim.runtime()).timeout(Duration::from_secs(1)).hooks(hooks);

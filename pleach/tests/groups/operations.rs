@@ -89,7 +89,7 @@ fn task_that_misses_its_deadline_fails_with_elapsed() {
         assert_eq!((all.values, alive.now(), sim.now()), (vec![7], 0, Instant::after_start(second)));
         let [error] = all.errors.as_slice() else { panic!("one error") };
         assert_eq!(error.error::<Elapsed>(), Some(&Elapsed(second)));
-        assert!(error.to_string().contains("/slow failed: not done within 1s"), "{error}");
+        assert!(error.to_string().contains("/slow failed: timed out after 1s"), "{error}");
     });
 }
 

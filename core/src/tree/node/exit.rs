@@ -64,33 +64,43 @@ pub(crate) fn last_token(node: &Node, incarnation: u32) -> CancelToken {
 
 /// Cancels `member` and everything below it with `cause`. A member that already has a cause keeps
 /// it.
+///
+/// Tokens are cancelled last. So code that awaits the token of a scope, and returns because of it,
+/// has been cancelled itself by then: its exit says so.
 pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
     let cancel = Arc::new(CancelRecord { cause: cause.clone(), at: member.node().runtime().now() });
-    let mut members = vec![Arc::clone(member)];
+    let (mut members, mut tokens) = (vec![Arc::clone(member)], Vec::new());
     while let Some(member) = members.pop() {
         let first_child = members.len();
-        if member.node().record_cancel(&cancel, &mut members) {
+        if member.node().record_cancel(&cancel, &mut members, &mut tokens) {
             // The youngest child comes next.
             members[first_child..].sort_unstable_by_key(|child| child.node().number);
             member.on_cancel();
         }
     }
+    tokens.into_iter().for_each(|token: CancelToken| token.cancel(cause.clone()));
 }
 
 impl Node {
-    /// Records the cause and adds the children to `below`. Returns false if the member was already
-    /// cancelled or has ended.
-    fn record_cancel(&self, cancel: &Arc<CancelRecord>, below: &mut Vec<Arc<dyn Member>>) -> bool {
-        let (recorded, tokens) = self.state.with(|state| {
+    /// Records the cause, and adds the children to `below` and the tokens of this node to `tokens`.
+    /// Returns false if the member was already cancelled or has ended.
+    fn record_cancel(
+        &self,
+        cancel: &Arc<CancelRecord>,
+        below: &mut Vec<Arc<dyn Member>>,
+        tokens: &mut Vec<CancelToken>,
+    ) -> bool {
+        self.state.with(|state| {
             if state.cancel().is_some() || matches!(state.status().phase, NodePhase::Exited | NodePhase::Gone) {
-                return (false, [None, None]);
+                return false;
             }
             state.existing_children().into_iter().for_each(|table| below.extend(table.members().cloned()));
             state.set_cancel(cancel);
-            (true, state.existing_rare_mut().map_or([None, None], |rare| [rare.token.clone(), rare.closing.take()]))
-        });
-        tokens.into_iter().flatten().for_each(|token| token.cancel(cancel.cause.clone()));
-        recorded
+            if let Some(rare) = state.existing_rare_mut() {
+                tokens.extend(rare.token.clone().into_iter().chain(rare.closing.take()));
+            }
+            true
+        })
     }
 
     /// Returns the token that is cancelled when this node starts to end: stopped, closed, cancelled
