@@ -121,7 +121,7 @@ pub use supervise::decide::{
     RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
 };
 pub use system::System;
-pub use system::builder::SystemBuilder;
+pub use system::builder::{BuildError, BuildSystem, SystemBuilder};
 pub use system::mount::{MountError, Mounted};
 pub use system::root_context::{DispatchError, LookupError, RootContext};
 pub use system::shutdown::ShutdownError;

@@ -3,13 +3,9 @@
 use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::runtime::TokioRuntime;
-use pleach_core::{
-    EscalationSink, Event, EventKinds, FailureInfo, GaveUp, MountError, Mounted, RootContext, Runtime, Scope,
-    SupervisorStrategy, System, SystemBuilder,
-};
+use pleach_core::{BuildSystem, Event, EventKinds, GaveUp, MountError, Mounted, Runtime, Scope, System, SystemBuilder};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Owns a tree of actors and scopes.
 ///
@@ -30,7 +26,7 @@ impl ActorSystem {
 
     /// Returns a builder for a system called `name`.
     pub fn builder(name: &str) -> ActorSystemBuilder {
-        ActorSystemBuilder { name: name.into(), runtime: None, settings: Vec::new() }
+        SystemBuilder::new(name)
     }
 
     /// Makes this system a child of a scope of another system. See [`System::mount`].
@@ -47,96 +43,38 @@ impl Deref for ActorSystem {
     }
 }
 
-/// Options of a system before it starts; from [`ActorSystem::builder`].
-#[must_use = "`build` starts the system"]
-pub struct ActorSystemBuilder {
-    name: String,
-    runtime: Option<Arc<dyn Runtime>>,
-    settings: Vec<Setting>,
-}
+/// Builds an [`ActorSystem`]; from [`ActorSystem::builder`].
+///
+/// The system logs each supervisor that gives up and each unhandled failure as an error, with
+/// `tracing`.
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::builder("shop")
+///     .strategy(|_: &FailureInfo| SupervisorDirective::Escalate)
+///     .on_root_failure(|_failure, root| root.begin_shutdown())
+///     .build()?;
+/// let counter = system.spawn("counter", Props::from_fn(|| (), |_, (): ()| Err("out of range")))?;
+/// counter.tell(())?;
+/// system.ended().await?; // the failure of the counter shut everything down
+/// # Ok(())
+/// # }
+/// ```
+pub type ActorSystemBuilder = SystemBuilder<ActorSystem>;
 
-/// A change to the inner builder, which needs the runtime and so is made last.
-type Setting = Box<dyn FnOnce(SystemBuilder) -> SystemBuilder>;
+impl BuildSystem for ActorSystem {
+    type Error = Error;
 
-impl ActorSystemBuilder {
-    /// Sets the runtime. Default: the current Tokio runtime.
-    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = Some(runtime);
-        self
+    fn default_runtime() -> Result<Arc<dyn Runtime>, Error> {
+        default_runtime()
     }
 
-    /// Sets how long a `stopped` hook may take after a cancel. Default: 5 s.
-    pub fn grace(self, grace: Duration) -> Self {
-        self.set(move |builder| builder.grace(grace))
-    }
-
-    /// Sets how long a handler may take for one message before a lint reports it. Default: 1 s.
-    pub fn long_handler(self, threshold: Duration) -> Self {
-        self.set(move |builder| builder.long_handler(threshold))
-    }
-
-    /// Sets the strategy for parents without one of their own. See [`SystemBuilder::strategy`].
-    pub fn strategy(self, strategy: impl SupervisorStrategy) -> Self {
-        self.set(move |builder| builder.strategy(strategy))
-    }
-
-    /// Sets the sink for supervisors that neither have nor inherit one. See
-    /// [`SystemBuilder::escalate_to`].
-    pub fn escalate_to(self, sink: impl EscalationSink) -> Self {
-        self.set(move |builder| builder.escalate_to(sink))
-    }
-
-    /// Sets the sink for failures that reach the root. See [`SystemBuilder::root_sink`].
-    pub fn root_sink(self, sink: impl EscalationSink) -> Self {
-        self.set(move |builder| builder.root_sink(sink))
-    }
-
-    /// Adds a listener for every event from the first on. See [`RootContext::on_event`].
-    pub fn on_event(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.set(move |builder| builder.on_event(listener))
-    }
-
-    /// Sets the handler of failures that reach the root unhandled. It may begin a shutdown. See
-    /// [`SystemBuilder::on_root_failure`].
-    ///
-    /// ```
-    /// use pleach::prelude::*;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), pleach::Error> {
-    /// let system = ActorSystem::builder("shop")
-    ///     .strategy(|_: &FailureInfo| SupervisorDirective::Escalate)
-    ///     .on_root_failure(|_failure, root| root.begin_shutdown())
-    ///     .build()?;
-    /// let counter = system.spawn("counter", Props::from_fn(|| (), |_, (): ()| Err("out of range")))?;
-    /// counter.tell(())?;
-    /// system.ended().await?; // the failure of the counter shut everything down
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn on_root_failure(self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {
-        self.set(move |builder| builder.on_root_failure(handler))
-    }
-
-    fn set(mut self, setting: impl FnOnce(SystemBuilder) -> SystemBuilder + 'static) -> Self {
-        self.settings.push(Box::new(setting));
-        self
-    }
-
-    /// Starts the system. It logs each supervisor that gives up and each unhandled failure as an
-    /// error, with `tracing`.
-    ///
-    /// # Errors
-    /// [`Error::NoRuntime`] without a runtime, [`Error::Refused`] for an invalid name.
-    pub fn build(self) -> Result<ActorSystem, Error> {
-        let runtime = match self.runtime {
-            Some(runtime) => runtime,
-            None => default_runtime()?,
-        };
-        let builder = System::builder(&self.name, runtime);
-        let system = self.settings.into_iter().fold(builder, |builder, set| set(builder)).build()?;
+    fn from_system(system: System) -> Self {
         system.hub().listen_to(EventKinds::UNHANDLED | EventKinds::GAVE_UP, log_permanent_stop);
-        Ok(ActorSystem(system))
+        Self(system)
     }
 }
 

@@ -1,9 +1,10 @@
 //! [`Error`]: one error type for `main` and `?`. Every error of pleach converts into it.
 
 use pleach_core::{
-    Actor, AskError, BlockingError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo, GoError, GroupClosed,
-    GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError, RaceError,
-    Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, UnexpectedExit, Unreceived, WaitError,
+    Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo, GoError,
+    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError,
+    RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, UnexpectedExit, Unreceived,
+    WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -76,6 +77,8 @@ pub enum Error {
     /// A store rejected or failed an operation.
     #[cfg(feature = "graph")]
     Store(StoreError),
+    /// An input or output operation of the program failed.
+    Io(std::io::Error),
     /// No runtime was found: call this inside Tokio, or pass a runtime to the builder.
     NoRuntime,
     /// The Tokio runtime has no timers: build it with `enable_time` or `enable_all`.
@@ -108,6 +111,7 @@ impl Error {
             Self::Elapsed(error) => error,
             Self::UnexpectedExit(error) => error,
             Self::Stalled(error) => error,
+            Self::Io(error) => error,
             #[cfg(feature = "graph")]
             Self::Compile(error) => error,
             #[cfg(feature = "graph")]
@@ -177,6 +181,7 @@ from!(
     Elapsed => Elapsed,
     UnexpectedExit => UnexpectedExit,
     Stalled => Stalled,
+    std::io::Error => Io,
 );
 
 #[cfg(feature = "graph")]
@@ -196,6 +201,15 @@ from!(
     EffectError => Effect,
     StoreError => Store,
 );
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Name(error) => error.into(),
+            _ => Self::NoRuntime,
+        }
+    }
+}
 
 impl From<NameError> for Error {
     fn from(error: NameError) -> Self {

@@ -16,6 +16,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
 use core::time::Duration;
 
 /// Builds a [`System`]; from [`System::builder`].
@@ -32,31 +34,95 @@ use core::time::Duration;
 ///     .strategy(OneForOne::new().restart_limit(5, Duration::from_secs(10)))
 ///     .build()?;
 /// assert_eq!(system.name(), "shop");
-/// # Ok::<(), pleach::actor::NameError>(())
+/// # Ok::<(), pleach::system::BuildError>(())
 /// ```
 #[must_use = "a system is created by `build`"]
-pub struct SystemBuilder {
+pub struct SystemBuilder<S = System> {
     name: String,
-    runtime: Arc<dyn Runtime>,
+    runtime: Option<Arc<dyn Runtime>>,
     settings: TreeSettings,
     root_sink: Option<Arc<dyn EscalationSink>>,
     on_root_failure: Option<SetRootHandler>,
     listeners: Vec<Callback>,
+    built: PhantomData<fn() -> S>,
+}
+
+/// A type that a [`SystemBuilder`] can build: [`System`], or a wrapper of it.
+pub trait BuildSystem: Sized {
+    /// The error of [`SystemBuilder::build`] for this type.
+    type Error: From<BuildError>;
+
+    /// Returns the runtime of a builder that was given none.
+    ///
+    /// # Errors
+    /// Whatever this type reports if it finds no runtime.
+    fn default_runtime() -> Result<Arc<dyn Runtime>, Self::Error>;
+
+    /// Wraps the system once it has been built.
+    fn from_system(system: System) -> Self;
+}
+
+impl BuildSystem for System {
+    type Error = BuildError;
+
+    fn default_runtime() -> Result<Arc<dyn Runtime>, BuildError> {
+        Err(BuildError::NoRuntime)
+    }
+
+    fn from_system(system: System) -> Self {
+        system
+    }
+}
+
+/// Why a system was not built by its builder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The name is not a valid path segment.
+    Name(NameError),
+    /// The builder was given no runtime and found none.
+    NoRuntime,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(error) => write!(f, "cannot build the system: {error}"),
+            Self::NoRuntime => f.write_str("cannot build the system: no runtime was set; call `runtime` on its builder"),
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}
+
+impl From<NameError> for BuildError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
 }
 
 /// Installs the root handler once the root exists.
 type SetRootHandler = Box<dyn FnOnce(&RootContext) + Send + Sync>;
 
-impl SystemBuilder {
-    pub(super) fn new(name: &str, runtime: Arc<dyn Runtime>) -> Self {
+impl<S: BuildSystem> SystemBuilder<S> {
+    /// Starts a builder of a system called `name`, with the default runtime of `S`.
+    pub fn new(name: &str) -> Self {
         Self {
             name: name.to_string(),
-            runtime,
+            runtime: None,
             settings: TreeSettings::default(),
             root_sink: None,
             on_root_failure: None,
             listeners: Vec::new(),
+            built: PhantomData,
         }
+    }
+
+    /// Sets the runtime. Default: the one that the built type finds, such as the current Tokio
+    /// runtime.
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
     }
 
     /// Sets how long a `stopped` hook may take. Default: 5 s.
@@ -117,10 +183,12 @@ impl SystemBuilder {
     /// Builds the system.
     ///
     /// # Errors
-    /// Returns a [`NameError`] if the name is not a valid path segment.
-    pub fn build(self) -> Result<System, NameError> {
-        Name::new(&self.name)?;
-        let tree = Tree::with_settings(self.runtime, self.settings);
+    /// [`BuildError`], or what the built type makes of it: the name is not a valid path segment, or
+    /// no runtime was found.
+    pub fn build(self) -> Result<S, S::Error> {
+        Name::new(&self.name).map_err(BuildError::from)?;
+        let runtime = self.runtime.map_or_else(S::default_runtime, Ok)?;
+        let tree = Tree::with_settings(runtime, self.settings);
         for listener in self.listeners {
             tree.events.listen(EventKinds::ALL, listener);
         }
@@ -136,6 +204,6 @@ impl SystemBuilder {
         if let Some(set_handler) = self.on_root_failure {
             set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));
         }
-        Ok(System { name: self.name, root, user, system })
+        Ok(S::from_system(System { name: self.name, root, user, system }))
     }
 }

@@ -79,7 +79,7 @@ pub struct System {
 impl System {
     /// Starts building a system called `name` on `runtime`.
     pub fn builder(name: &str, runtime: Arc<dyn Runtime>) -> SystemBuilder {
-        SystemBuilder::new(name, runtime)
+        SystemBuilder::new(name).runtime(runtime)
     }
 
     /// Returns the name of the system.
