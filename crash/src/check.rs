@@ -15,7 +15,7 @@
 //! - *end*: a run did not end like an undisturbed one, or undos did not run in reverse order of the
 //!   records.
 
-use crate::desk::Task;
+use crate::assignments::Task;
 use crate::graph::{State, Variant};
 use crate::ledger::{Entry, Ledger};
 use crate::reading::{self, Durable, Reading};
@@ -120,7 +120,8 @@ impl Checker {
         let (entries, stopped) =
             ledger.with(|book| (book.entries.get(run).cloned().unwrap_or_default(), book.were_stopped.clone()));
         let Some(known) = self.runs.remove(run) else { return Some(reading) };
-        let (variant, was_forced) = ledger.with(|book| (book.desk.tasks[run].variant, book.desk.tasks[run].was_forced));
+        let (variant, was_forced) =
+            ledger.with(|book| (book.assignments.tasks[run].variant, book.assignments.tasks[run].was_forced));
         let mut found = Vec::new();
         let late_starts = |entry: &Entry, stalled: bool| match was_forced {
             true => LateStarts::Any,
@@ -130,7 +131,7 @@ impl Checker {
         self.late += known.check_repeats(&entries, late_starts, &mut found);
         check_claims(&entries, &mut found);
         check_undos(&reading.records, &entries, &mut found);
-        ledger.with(|book| check_end(&book.desk.tasks[run], &reading, reference.get(&variant), &mut found));
+        ledger.with(|book| check_end(&book.assignments.tasks[run], &reading, reference.get(&variant), &mut found));
         found.into_iter().for_each(|(rule, what)| self.add(rule, run, what));
         Some(reading)
     }
@@ -236,8 +237,8 @@ impl Known {
                 found.push(("twice", thing.clone()));
             }
             let Some(since) = self.things.get(thing) else { continue };
-            let told = acknowledged.get(&since.sequence).is_some_and(|told| *told < entry.order);
-            let is_known = since.order < entry.order || told;
+            let results = acknowledged.get(&since.sequence).is_some_and(|results| *results < entry.order);
+            let is_known = since.order < entry.order || results;
             // A driver that claimed the run after the record was written has read it.
             if since.epoch < *epoch || (since.epoch == *epoch && is_known) {
                 let what = format!("{thing} began with epoch {epoch}, but was durable since record {}", since.sequence);

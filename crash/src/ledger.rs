@@ -2,7 +2,7 @@
 //! over a local socket and wait until the report is recorded, so everything that a driver does
 //! after a report comes after its entry.
 
-use crate::desk::Desk;
+use crate::assignments::Assignments;
 use crate::outside::lock;
 use crate::report::{Reply, Report};
 use pleach::store::{NewMessage, Store};
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// All recorded reports.
 pub struct Book {
-    pub desk: Desk,
+    pub assignments: Assignments,
     pub entries: HashMap<String, Vec<Entry>>,
     /// The number of processes that died at a place, by class.
     pub deaths: BTreeMap<String, u64>,
@@ -59,7 +59,7 @@ impl Ledger {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let book = Book {
-            desk: Desk::new(seed),
+            assignments: Assignments::new(seed),
             entries: HashMap::new(),
             deaths: BTreeMap::new(),
             were_stopped: HashSet::new(),
@@ -102,7 +102,7 @@ impl Ledger {
     /// Waits until all reports of a dead process are recorded.
     pub fn drain(&self, pid: u32) {
         self.wait(DRAIN_MAX, |book| !book.lines.contains_key(&pid));
-        self.with(|book| book.desk.died(pid));
+        self.with(|book| book.assignments.died(pid));
     }
 
     /// Waits until a process holds at its place. Returns whether it does.
@@ -174,7 +174,7 @@ impl Ledger {
     /// Checks whether a run is in the store, if its creation was lost or its driver died.
     fn see_whether_made(&self, run: String, variant: crate::graph::Variant) -> Reply {
         let is_made = self.shared.handle.block_on(self.shared.store.head(&run)).is_ok();
-        self.with(|book| book.desk.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
+        self.with(|book| book.assignments.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
         let (take_over, answer) = (false, false);
         if is_made { Reply::GoOn { run, variant, take_over, answer } } else { Reply::Begin { run, variant } }
     }
@@ -195,14 +195,14 @@ impl Book {
     fn note(&mut self, pid: u32, report: Report) -> Reply {
         self.order += 1;
         match &report {
-            Report::Next { lot, wish } => return self.desk.next(pid, lot, *wish),
+            Report::Next { lot, wish } => return self.assignments.next(pid, lot, *wish),
             Report::Dies { class } => *self.deaths.entry(class.clone()).or_default() += 1,
             Report::Waited => drop(self.were_stopped.insert(pid)),
             Report::Hello { .. } | Report::Holds { .. } => {}
-            Report::Ended { run, how } => self.desk.ended(pid, run, how.clone()),
+            Report::Ended { run, how } => self.assignments.ended(pid, run, how.clone()),
             Report::Claimed { run, .. } | Report::Began { run, .. } | Report::Acknowledged { run, .. } => {
                 if matches!(report, Report::Claimed { .. }) {
-                    self.desk.claimed(pid, run);
+                    self.assignments.claimed(pid, run);
                 }
                 let entry = Entry { order: self.order, pid, report: report.clone() };
                 self.entries.entry(run.clone()).or_default().push(entry);

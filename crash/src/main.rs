@@ -4,13 +4,12 @@
 //! `cargo xtask crash` starts it. One program has two roles:
 //! - With `drive` it is a process to be killed: `driver`, `drive`, `graph`, `outside`, `witness`,
 //!   `mutant`.
-//! - Otherwise it kills (`site`, `ledger`, `desk`, `crew`), reads (`reading`) and checks (`check`).
+//! - Otherwise it kills (`site`, `ledger`, `assignments`, `processes`), reads (`reading`) and checks (`check`).
 //!   The tests are `exhaustive`, `random` (with `queue`) and `mutants`; `server` and `proxy` are
 //!   PostgreSQL and the connection to it.
 
+mod assignments;
 mod check;
-mod crew;
-mod desk;
 mod dice;
 mod drive;
 mod driver;
@@ -21,6 +20,7 @@ mod mutant;
 mod mutants;
 mod outside;
 mod place;
+mod processes;
 mod proxy;
 mod queue;
 mod random;
@@ -30,9 +30,9 @@ mod server;
 mod site;
 mod witness;
 
-use crew::Crew;
 use outside::lock;
 use place::Place;
+use processes::Processes;
 use random::By;
 use server::Server;
 use site::Site;
@@ -130,8 +130,8 @@ fn test(options: &Options) -> Result<(), String> {
     println!("seed {}", options.seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let crew = Crew::default();
-    let (watched, time_max) = (crew.clone(), options.time_max());
+    let processes = Processes::default();
+    let (watched, time_max) = (processes.clone(), options.time_max());
     thread::spawn(move || {
         thread::sleep(time_max);
         eprintln!("the crash test did not end within {time_max:?}; its progress is above");
@@ -144,16 +144,16 @@ fn test(options: &Options) -> Result<(), String> {
         let folder = std::env::temp_dir().join(format!("pleach-crash-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
         let place = Place::Sqlite(folder.join("runs.db"));
-        let tested = test_one(options, kills, place.clone(), place, None, &crew, runtime.handle());
+        let tested = test_one(options, kills, place.clone(), place, None, &processes, runtime.handle());
         if tested.is_ok() {
             drop(std::fs::remove_dir_all(&folder));
         }
         tested.map_err(|why| format!("{why}\nthe runs are in {}", folder.display()))?;
     }
     if options.postgres {
-        let mut server = Server::start(&crew, runtime.handle(), options.seed)?;
+        let mut server = Server::start(&processes, runtime.handle(), options.seed)?;
         let (place, direct) = (server.through_proxy(), server.direct());
-        test_one(options, kills, place, direct, Some(&mut server), &crew, runtime.handle())?;
+        test_one(options, kills, place, direct, Some(&mut server), &processes, runtime.handle())?;
     }
     Ok(())
 }
@@ -165,20 +165,20 @@ fn test_one(
     place: Place,
     direct: Place,
     mut server: Option<&mut Server>,
-    crew: &Crew,
+    processes: &Processes,
     handle: &Handle,
 ) -> Result<(), String> {
     let name = place.name();
     let seed = options.seed;
     let step = |what: &str, begun: Instant| println!("{name}: {what}, {:.1} s", begun.elapsed().as_secs_f64());
     let begun = Instant::now();
-    let mut site = Site::open(place, &direct, crew, handle, seed)?;
+    let mut site = Site::open(place, &direct, processes, handle, seed)?;
     site.learn()?;
     step("undisturbed runs", begun);
 
     if options.has("mutants") {
         let begun = Instant::now();
-        mutants::run(&site)?.iter().for_each(|told| println!("{name}: {told}"));
+        mutants::run(&site)?.iter().for_each(|results| println!("{name}: {results}"));
         step("all faults were found", begun);
     }
     if options.has("exhaustive") {

@@ -17,7 +17,7 @@ const HOLD_MAX: Duration = Duration::from_secs(20);
 /// Runs each mutant that this store can have, and a sound store in the same scene. Returns the
 /// findings.
 pub fn run(site: &Site) -> Result<Vec<String>, String> {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     let die = |class: &str, pass: u64| (class.to_string(), pass);
     for (mutant, place, rule) in [
         (Mutant::AdvanceBeforeCommit, die("node start", 6), "ran ahead"),
@@ -28,7 +28,7 @@ pub fn run(site: &Site) -> Result<Vec<String>, String> {
             let run = format!("early, {}, {mutant:?}", place.0);
             a_death(site, &run, &Spec { dies_at: Some(place.clone()), mutant, ..site.spec(&run) })?;
             site.case(&run, Variant::Full, &[], None)?;
-            told.push(verdict(site, &run, mutant, rule)?);
+            results.push(verdict(site, &run, mutant, rule)?);
         }
     }
     for mutant in [None, Some(Mutant::Forgetful)] {
@@ -37,11 +37,11 @@ pub fn run(site: &Site) -> Result<Vec<String>, String> {
         // It continues although it should not, until its first commit is rejected.
         let mut driver = site.start(&Spec { mutant, ..site.spec(&run) })?;
         let lot = run.clone();
-        site.ledger.wait(HOLD_MAX, move |book| book.desk.tasks[&lot].endings > 0);
+        site.ledger.wait(HOLD_MAX, move |book| book.assignments.tasks[&lot].endings > 0);
         driver.kill();
         site.autopsy(driver.pid);
         site.case(&run, Variant::Full, &[], None)?;
-        told.push(verdict(site, &run, mutant, "repeated")?);
+        results.push(verdict(site, &run, mutant, "repeated")?);
     }
     let mut scenes = vec![(None, "commit before"), (Some(Mutant::NoEpochCheck), "commit before")];
     if matches!(site.place, Place::Postgres(_)) {
@@ -50,14 +50,14 @@ pub fn run(site: &Site) -> Result<Vec<String>, String> {
     for (mutant, place) in scenes {
         let run = format!("stale, {mutant:?}");
         a_stale_commit(site, &run, mutant, place)?;
-        told.push(verdict(site, &run, mutant, "fence")?);
+        results.push(verdict(site, &run, mutant, "fence")?);
     }
-    Ok(told)
+    Ok(results)
 }
 
 /// A driver starts a run and dies. Others continue, since a faulty store may never reach an end.
 fn a_death(site: &Site, run: &str, spec: &Spec) -> Result<(), String> {
-    site.ledger.with(|book| book.desk.add_case(run, Variant::Full));
+    site.ledger.with(|book| book.assignments.add_case(run, Variant::Full));
     let mut driver = site.start(spec)?;
     driver.wait(HOLD_MAX)?;
     site.autopsy(driver.pid);
@@ -70,23 +70,23 @@ fn a_stale_commit(site: &Site, run: &str, mutant: Option<Mutant>, place: &str) -
     // No lease expires here: the run is taken by force.
     let lease_millis = 60_000;
     let spec = Spec { mutant, lease_millis, ..site.spec(run) };
-    site.ledger.with(|book| book.desk.add_case(run, Variant::Full));
+    site.ledger.with(|book| book.assignments.add_case(run, Variant::Full));
     let mut stale = site.start(&Spec { holds_at: Some((place.into(), 5)), ..spec.clone() })?;
     if !site.ledger.wait_for_hold(stale.pid, HOLD_MAX) {
         return Err(format!("{run}: the driver did not reach {place:?}"));
     }
-    site.ledger.with(|book| book.desk.hand_over(run));
+    site.ledger.with(|book| book.assignments.hand_over(run));
     let mut next = site.start(&Spec { dies_at: Some(("claim after".into(), 1)), ..spec })?;
     next.wait(HOLD_MAX)?;
     site.autopsy(next.pid);
     site.ledger.let_go(stale.pid);
     let lot = run.to_string();
-    if !site.ledger.wait(HOLD_MAX, move |book| book.desk.tasks[&lot].endings > 0) {
+    if !site.ledger.wait(HOLD_MAX, move |book| book.assignments.tasks[&lot].endings > 0) {
         return Err(format!("{run}: the held driver did not end: {}", site.complaints(run)));
     }
     stale.kill();
     site.autopsy(stale.pid);
-    site.ledger.with(|book| book.desk.hand_over(run));
+    site.ledger.with(|book| book.assignments.hand_over(run));
     site.case(run, Variant::Full, &[], None).map(drop)
 }
 

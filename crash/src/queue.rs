@@ -33,11 +33,11 @@ impl Queue {
         }
         self.looked_at = Instant::now();
         let mut open: Vec<String> = site.ledger.with(|book| {
-            let tasks = book.desk.tasks.iter().filter(|(_, task)| task.lot == self.lot && !task.is_done);
+            let tasks = book.assignments.tasks.iter().filter(|(_, task)| task.lot == self.lot && !task.is_done);
             tasks.map(|(run, _)| run.clone()).collect()
         });
         while is_open && open.len() < OPEN {
-            open.push(site.ledger.with(|book| book.desk.leave(&self.lot)).0);
+            open.push(site.ledger.with(|book| book.assignments.leave(&self.lot)).0);
         }
         for run in open {
             drop(site.ledger.handle().block_on(self.see_to(site, &run)));
@@ -48,7 +48,7 @@ impl Queue {
         let store: &Arc<dyn Store> = site.ledger.store();
         let info = match store.head(run).await {
             Err(StoreError::Unknown { .. }) => {
-                let variant = site.ledger.with(|book| book.desk.tasks[run].variant);
+                let variant = site.ledger.with(|book| book.assignments.tasks[run].variant);
                 drop(self.graph.run(State::new(variant)).id(run).checkpoint(store).enqueue().await);
                 return Ok(());
             }
@@ -67,7 +67,7 @@ impl Queue {
             status if status.has_ended() => {
                 let state = reading::read(store, run).await?.and_then(|reading| reading.state);
                 site.ledger.with(|book| {
-                    if let Some(task) = book.desk.tasks.get_mut(run) {
+                    if let Some(task) = book.assignments.tasks.get_mut(run) {
                         (task.is_done, task.state) = (true, state.filter(|_| status == RunStatus::Finished));
                     }
                 });

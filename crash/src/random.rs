@@ -1,10 +1,10 @@
 //! Four processes share the runs of one store. They are killed at random moments and places,
 //! stopped past their leases, and disconnected from a server that is itself killed.
 
-use crate::crew::Driver;
 use crate::dice::Dice;
 use crate::graph::Variant;
 use crate::outside::lock;
+use crate::processes::Driver;
 use crate::queue::Queue;
 use crate::report::{CLASSES, Spec};
 use crate::server::Server;
@@ -75,9 +75,9 @@ pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Du
     let lot = if by == By::Claims { "queue" } else { "crowd" }.to_string();
     site.ledger.with(|book| {
         if by == By::Claims {
-            book.desk.add_queue(&lot);
+            book.assignments.add_queue(&lot);
         } else {
-            book.desk.add_crowd(&lot);
+            book.assignments.add_crowd(&lot);
         }
         book.deaths.clear();
     });
@@ -203,7 +203,7 @@ impl Field<'_> {
         let post = &mut self.posts[at];
         self.site.ledger.with(|book| {
             book.were_stopped.insert(post.driver.pid);
-            book.desk.share(post.driver.pid);
+            book.assignments.share(post.driver.pid);
         });
         post.driver.stop();
         post.stopped_until = Some(Instant::now() + self.site.lease * 2);
@@ -214,10 +214,10 @@ impl Field<'_> {
     fn wake(&mut self) {
         for post in &mut self.posts {
             if post.stopped_until.take_if(|until| *until < Instant::now()).is_some() {
-                for run in self.site.ledger.with(|book| book.desk.runs_of(post.driver.pid)) {
+                for run in self.site.ledger.with(|book| book.assignments.runs_of(post.driver.pid)) {
                     lock(&self.site.checker).read(&self.site.ledger, &run);
                 }
-                post.driver.go_on();
+                post.driver.continue_now();
             }
         }
     }
@@ -235,8 +235,11 @@ impl Field<'_> {
         let Some(server) = &mut self.server else { return Ok(()) };
         server.kill_and_restart()?;
         self.kills.servers += 1;
-        let runs: Vec<String> =
-            self.posts.iter().flat_map(|post| self.site.ledger.with(|book| book.desk.runs_of(post.driver.pid))).collect();
+        let runs: Vec<String> = self
+            .posts
+            .iter()
+            .flat_map(|post| self.site.ledger.with(|book| book.assignments.runs_of(post.driver.pid)))
+            .collect();
         for run in runs {
             lock(&self.site.checker).read(&self.site.ledger, &run);
         }
@@ -245,7 +248,7 @@ impl Field<'_> {
 
     /// Ends the kills and drives all runs to their ends.
     fn finish(mut self) -> Result<Kills, String> {
-        self.site.ledger.with(|book| book.desk.close(&self.lot));
+        self.site.ledger.with(|book| book.assignments.close(&self.lot));
         let spec = self.spec();
         for at in 0..self.posts.len() {
             self.posts[at].driver.kill();
@@ -253,7 +256,7 @@ impl Field<'_> {
             self.posts[at].driver = self.site.start(&spec)?;
         }
         let (begun, lot) = (Instant::now(), self.lot.clone());
-        let is_over = || self.site.ledger.wait(Duration::from_millis(20), |book| book.desk.is_done(&lot));
+        let is_over = || self.site.ledger.wait(Duration::from_millis(20), |book| book.assignments.is_done(&lot));
         let mut is_done = is_over();
         while !is_done && begun.elapsed() < LAST_MAX {
             if let Some(queue) = &mut self.queue {
@@ -262,7 +265,7 @@ impl Field<'_> {
             is_done = is_over();
         }
         let runs: Vec<(String, bool, String)> = self.site.ledger.with(|book| {
-            let of_lot = book.desk.tasks.iter().filter(|(_, task)| task.lot == self.lot);
+            let of_lot = book.assignments.tasks.iter().filter(|(_, task)| task.lot == self.lot);
             of_lot.map(|(run, task)| (run.clone(), task.is_done, format!("{task:?}"))).collect()
         });
         if !is_done {

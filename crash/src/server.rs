@@ -1,7 +1,7 @@
 //! [`Server`]: a PostgreSQL server that can be killed, behind a proxy that loses answers.
 
-use crate::crew::Crew;
 use crate::place::Place;
+use crate::processes::Processes;
 use crate::proxy::Proxy;
 use tokio::runtime::Handle;
 use tokio_postgres::NoTls;
@@ -18,15 +18,15 @@ pub struct Server {
     postgres: Postgres,
     proxy: Proxy,
     handle: Handle,
-    crew: Crew,
+    processes: Processes,
 }
 
 impl Server {
-    pub fn start(crew: &Crew, handle: &Handle, seed: u64) -> Result<Self, String> {
+    pub fn start(processes: &Processes, handle: &Handle, seed: u64) -> Result<Self, String> {
         let postgres = Postgres::start()?;
-        crew.adopt(postgres.pid());
+        processes.adopt(postgres.pid());
         let proxy = handle.block_on(Proxy::start(postgres.port(), seed)).map_err(|error| error.to_string())?;
-        Ok(Self { postgres, proxy, handle: handle.clone(), crew: crew.clone() })
+        Ok(Self { postgres, proxy, handle: handle.clone(), processes: processes.clone() })
     }
 
     /// The address without the proxy.
@@ -61,16 +61,16 @@ impl Server {
 
     /// Kills the server with SIGKILL and starts another one on its data.
     pub fn kill_and_restart(&mut self) -> Result<(), String> {
-        self.crew.forget(self.postgres.pid());
+        self.processes.forget(self.postgres.pid());
         self.postgres.kill();
         self.postgres.restart()?;
-        self.crew.adopt(self.postgres.pid());
+        self.processes.adopt(self.postgres.pid());
         Ok(())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.crew.forget(self.postgres.pid());
+        self.processes.forget(self.postgres.pid());
     }
 }

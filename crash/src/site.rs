@@ -1,12 +1,12 @@
 //! [`Site`]: one store with its ledger, its checks and its driver processes. All tests use it.
 
 use crate::check::{Checker, Reference};
-use crate::crew::{Crew, Driver};
 use crate::graph::Variant;
 use crate::ledger::Ledger;
 use crate::mutant::Mutant;
 use crate::outside::lock;
 use crate::place::Place;
+use crate::processes::{Driver, Processes};
 use crate::report::Spec;
 use pleach::store::RunStatus;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Site {
     /// The store as drivers reach it.
     pub place: Place,
     pub ledger: Ledger,
-    pub crew: Crew,
+    pub processes: Processes,
     pub checker: Mutex<Checker>,
     pub reference: HashMap<Variant, Reference>,
     pub lease: Duration,
@@ -32,11 +32,11 @@ pub struct Site {
 
 impl Site {
     /// Drivers use the store at `place`; the checks use `direct`.
-    pub fn open(place: Place, direct: &Place, crew: &Crew, handle: &Handle, seed: u64) -> Result<Self, String> {
+    pub fn open(place: Place, direct: &Place, processes: &Processes, handle: &Handle, seed: u64) -> Result<Self, String> {
         let store = handle.block_on(direct.open()).map_err(|error| error.to_string())?;
         let ledger = Ledger::start(store, handle.clone(), seed).map_err(|error| error.to_string())?;
         let (checker, reference) = (Mutex::default(), HashMap::new());
-        Ok(Self { place, ledger, crew: crew.clone(), checker, reference, lease: Duration::from_millis(250) })
+        Ok(Self { place, ledger, processes: processes.clone(), checker, reference, lease: Duration::from_millis(250) })
     }
 
     /// Drives undisturbed runs, which all others are compared with.
@@ -49,7 +49,7 @@ impl Site {
             if reading.info.status != expected {
                 return Err(format!("the undisturbed reference {variant:?} ended as {}", reading.info.status));
             }
-            let state = self.ledger.with(|book| book.desk.tasks[&run].state.clone());
+            let state = self.ledger.with(|book| book.assignments.tasks[&run].state.clone());
             let visits = reading.records.last().map_or(0, |record| record.visits);
             self.reference.insert(variant, Reference { state, visits });
         }
@@ -80,13 +80,13 @@ impl Site {
     /// Checks the runs of a dead process before anything else is started. Returns whether it died
     /// in the middle of a step.
     pub fn autopsy(&self, pid: u32) -> bool {
-        let runs = self.ledger.with(|book| book.desk.runs_of(pid));
+        let runs = self.ledger.with(|book| book.assignments.runs_of(pid));
         self.ledger.drain(pid);
         let mut checker = lock(&self.checker);
         let mut was_busy = false;
         for run in runs {
             let is_made = checker.read(&self.ledger, &run).is_some();
-            self.ledger.with(|book| book.desk.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
+            self.ledger.with(|book| book.assignments.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
             was_busy |= checker.was_busy(&self.ledger, &run, pid);
         }
         was_busy
@@ -95,10 +95,10 @@ impl Site {
     /// Drives one run: by processes that die at these places, one after the other, and then by one
     /// that does not die. Returns the number of deaths.
     pub fn case(&self, run: &str, variant: Variant, deaths: &[DiesAt], mutant: Option<Mutant>) -> Result<usize, String> {
-        self.ledger.with(|book| book.desk.add_case(run, variant));
+        self.ledger.with(|book| book.assignments.add_case(run, variant));
         let mut died = 0;
         for dies_at in deaths.iter().map(Some).chain([None]) {
-            let mut driver = self.crew.start(&Spec { dies_at: dies_at.cloned(), mutant, ..self.spec(run) })?;
+            let mut driver = self.processes.start(&Spec { dies_at: dies_at.cloned(), mutant, ..self.spec(run) })?;
             let status = driver.wait(CASE_MAX).map_err(|late| format!("{run}: {late}: {}", self.complaints(run)))?;
             self.autopsy(driver.pid);
             if status.success() {
@@ -117,10 +117,10 @@ impl Site {
 
     /// The errors of drivers that could not continue a run.
     pub fn complaints(&self, run: &str) -> String {
-        self.ledger.with(|book| format!("{:?}", book.desk.tasks.get(run)))
+        self.ledger.with(|book| format!("{:?}", book.assignments.tasks.get(run)))
     }
 
     pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
-        self.crew.start(spec)
+        self.processes.start(spec)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Desk`]: which runs exist, which processes drive them, and what a free driver does next. Pure;
+//! [`Assignments`]: which runs exist, which processes drive them, and what a free driver does next. Pure;
 //! the ledger keeps it under its lock.
 
 use crate::dice::Dice;
@@ -47,13 +47,13 @@ enum Lot {
     Queue(bool),
 }
 
-pub struct Desk {
+pub struct Assignments {
     pub tasks: BTreeMap<String, Task>,
     lots: BTreeMap<String, Lot>,
     dice: Dice,
 }
 
-impl Desk {
+impl Assignments {
     pub fn new(seed: u64) -> Self {
         Self { tasks: BTreeMap::new(), lots: BTreeMap::new(), dice: Dice::new(seed) }
     }

@@ -1,4 +1,4 @@
-//! [`Crew`]: the driver and server processes of this program. Each is killed and waited for by its
+//! [`Processes`]: the driver and server processes of this program. Each is killed and waited for by its
 //! own id, and none outlives this program.
 
 use crate::outside::lock;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 /// All started processes that were not waited for yet. Used by the watchdog.
 #[derive(Clone, Default)]
-pub struct Crew(Arc<Mutex<BTreeSet<u32>>>);
+pub struct Processes(Arc<Mutex<BTreeSet<u32>>>);
 
 /// A process that drives runs.
 pub struct Driver {
     pub pid: u32,
     child: Child,
-    crew: Crew,
+    processes: Processes,
 }
 
-impl Crew {
+impl Processes {
     pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
         let complain = |error: std::io::Error| format!("cannot start a driver: {error}");
         let program = std::env::current_exe().map_err(complain)?;
@@ -29,7 +29,7 @@ impl Crew {
         let child = command.args(["drive", &spec]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(complain)?;
         let pid = child.id();
         lock(&self.0).insert(pid);
-        Ok(Driver { pid, child, crew: self.clone() })
+        Ok(Driver { pid, child, processes: self.clone() })
     }
 
     /// Registers a process that another part of this program started and waits for.
@@ -82,14 +82,14 @@ impl Driver {
         signal(self.pid, "STOP");
     }
 
-    pub fn go_on(&self) {
+    pub fn continue_now(&self) {
         signal(self.pid, "CONT");
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.crew.forget(self.pid);
+        self.processes.forget(self.pid);
         self.kill();
     }
 }
