@@ -1,5 +1,7 @@
-//! `Graph`: the builder of a state graph. Nothing is checked before `compile`, which reports all
-//! faults.
+//! [`Graph`]: the builder of a state graph.
+//!
+//! The builder only collects nodes and edges. [`Graph::compile`] checks them and reports all faults
+//! at once.
 
 use crate::context::NodeContext;
 use crate::context::undo::Undo;
@@ -12,7 +14,11 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::Future;
 
-/// A graph of steps over one state: nodes change the state, edges say what follows.
+/// A builder for a graph over the state `S`: nodes change the state, edges choose the next node.
+///
+/// Add nodes and edges in any order, set the entry, then call [`compile`](Graph::compile). No
+/// method of the builder fails; `compile` reports every fault. A `Graph` cannot run:
+/// [`CompiledGraph::run`](crate::CompiledGraph::run) does that.
 ///
 /// ```
 /// use pleach::{END, Graph};
@@ -27,12 +33,15 @@ use std::future::Future;
 ///
 /// let graph = Graph::<Essay>::new("essay")
 ///     .add_node("write", write)
+///     // A node that cannot fail returns the state alone.
 ///     .add_node("judge", |mut essay: Essay| async move {
 ///         essay.score = essay.text.len() as u32 * 10;
-///         Ok::<_, String>(essay)
+///         essay
 ///     })
 ///     .add_edge("write", "judge")
-///     .add_conditional_edge("judge", ["write", END], |essay: &Essay| if essay.score >= 80 { END } else { "write" })
+///     .add_conditional_edge("judge", ["write", END], |essay: &Essay| {
+///         if essay.score >= 80 { END } else { "write" }
+///     })
 ///     .set_entry("write")
 ///     .compile()?;
 /// # Ok::<(), pleach::graph::CompileError>(())
@@ -46,18 +55,18 @@ pub struct Graph<S> {
     pub(crate) undos: Vec<(String, Undo)>,
     pub(crate) entry: Option<String>,
     pub(crate) deny_warnings: bool,
-    /// How states are compared with what comes back from a store.
+    /// Compares a state with its copy that was read back from JSON.
     pub(crate) equal: Option<fn(&S, &S) -> bool>,
 }
 
-/// A node as it was added.
+/// A node as the user added it.
 pub(crate) struct DraftNode<S> {
     pub(crate) id: String,
     pub(crate) call: NodeFn<S>,
     pub(crate) subgraph: Option<SubgraphInfo>,
 }
 
-/// An edge as it was added.
+/// An edge as the user added it.
 pub(crate) struct Edge<S> {
     pub(crate) from: String,
     pub(crate) kind: EdgeKind<S>,
@@ -71,7 +80,7 @@ pub(crate) enum EdgeKind<S> {
 }
 
 impl<S: Send + 'static> Graph<S> {
-    /// An empty graph. Its name stands in errors, and later in stored runs.
+    /// Creates an empty graph. Errors, events and stored runs contain its name.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -85,19 +94,30 @@ impl<S: Send + 'static> Graph<S> {
         }
     }
 
-    /// Adds a step: an async function from the state, or from a [`NodeContext`] and the state, to a `Result` with the new state.
+    /// Adds a node: an async function from the state to the new state.
+    ///
+    /// - The function takes `S`, or a [`NodeContext`] and `S`.
+    /// - It returns `S` if it cannot fail, otherwise `Result<S, E>` with any error that converts
+    ///   into [`BoxError`]. A failure ends the run unless a [`policy`](Self::policy) handles it.
+    /// - A closure must name the type of its state parameter: `|n: u32| async move { n + 1 }`.
+    ///
+    /// `compile` rejects duplicate and blank ids, [`END`](crate::END) and ids that contain a `/`.
     pub fn add_node<Shape>(mut self, id: impl Into<String>, node: impl IntoNode<S, Shape>) -> Self {
         self.nodes.push(DraftNode { id: id.into(), call: node.into_node().0, subgraph: None });
         self
     }
 
-    /// After `from` comes `to`, or the end if it is [`END`](crate::END).
+    /// Adds an edge: after `from` the run continues at `to`, or ends if `to` is
+    /// [`END`](crate::END).
     pub fn add_edge(self, from: impl Into<String>, to: impl Into<String>) -> Self {
         self.edge(from, EdgeKind::Plain(to.into()))
     }
 
-    /// After `from` comes what the router answers, which must be one of `targets`. The router sees the state, or a
-    /// [`NodeContext`] and the state, as the node left it.
+    /// Adds an edge whose target a router chooses after `from` has finished.
+    ///
+    /// The router takes the new state by reference, or a [`NodeContext`] and the state, and returns
+    /// the id of the next node. It must return one of `targets`; otherwise the run ends with
+    /// [`RunFault::Router`](crate::RunFault::Router).
     pub fn add_conditional_edge<Shape, T: Into<String>>(
         self,
         from: impl Into<String>,
@@ -108,8 +128,11 @@ impl<S: Send + 'static> Graph<S> {
         self.edge(from, EdgeKind::Choice { targets, route: router.into_router().0 })
     }
 
-    /// After `from` come all of `heads` at once, each with a clone of the state. Their branches end at `join`, where `fan_out`
-    /// makes one state of theirs.
+    /// Adds a fan-out: after `from` one branch starts at each of `heads`, all at the same time.
+    ///
+    /// Each branch gets a clone of the state. All branches must lead to `join`, where `fan_out`
+    /// merges their states into one. A plain merge function works as `fan_out`; see [`FanOut`] for
+    /// limits and timeouts.
     pub fn add_parallel_edge<T: Into<String>>(
         self,
         from: impl Into<String>,
@@ -125,8 +148,11 @@ impl<S: Send + 'static> Graph<S> {
         self.edge(from, EdgeKind::Parallel { heads, join, clone: S::clone, options })
     }
 
-    /// After `from` comes `head` as often as `items` gives states, all at once. Otherwise as
-    /// [`add_parallel_edge`](Self::add_parallel_edge); with no items the merge gets an empty list.
+    /// Adds a fan-out over data: after `from` one branch starts at `head` for each state that
+    /// `items` returns.
+    ///
+    /// Otherwise it works like [`add_parallel_edge`](Self::add_parallel_edge). If `items` returns
+    /// no state, the merge function gets an empty list.
     pub fn map(
         self,
         from: impl Into<String>,
@@ -144,21 +170,27 @@ impl<S: Send + 'static> Graph<S> {
         self
     }
 
-    /// Where a run starts.
+    /// Sets the node where a run starts.
     pub fn set_entry(mut self, node: impl Into<String>) -> Self {
         self.entry = Some(node.into());
         self
     }
 
-    /// What becomes of `node` when it fails or takes long. Given twice, the last counts.
+    /// Sets the failure policy of `node`: retry, timeout, fallback. The last call for a node wins.
     pub fn policy(mut self, node: impl Into<String>, policy: Policy<S>) -> Self {
         self.policies.push((node.into(), policy));
         self
     }
 
-    /// How `node` is undone if the run fails after it: `undo` is given what the node [recorded](NodeContext::record_undo), on a
-    /// token of its own. Of a visit that recorded nothing the undo is called only if its payload can be nothing (`()`, an `Option`); otherwise
-    /// nothing is undone if the visit had no effect, and the compensation has failed if it had one. Given twice, the last counts.
+    /// Sets the undo of `node`, which runs if the run fails after the node has completed.
+    ///
+    /// `undo` gets the payload that the node [recorded](NodeContext::record_undo). It runs on its
+    /// own token. The last call for a node wins.
+    ///
+    /// If a visit recorded no payload:
+    /// - The undo runs only if its payload type accepts `null` (`()` or an `Option`).
+    /// - Otherwise a visit without effects needs no undo, and for a visit with effects the
+    ///   compensation fails.
     pub fn compensate<P, F, Fut, E>(mut self, node: impl Into<String>, undo: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -170,11 +202,13 @@ impl<S: Send + 'static> Graph<S> {
         self
     }
 
-    /// Compares every state of a stored run with what is read back from its JSON, by `PartialEq`, before it is committed.
+    /// Compares every state of a stored run with the copy read back from its JSON, by `PartialEq`,
+    /// before the commit.
     ///
-    /// Without it states are compared by what their `Serialize` says, which finds all that JSON cannot hold except fields that are not serialised
-    /// (`#[serde(skip)]`). A state that differs is refused and given back. It costs one comparison a step. States inside a subgraph are
-    /// compared if the subgraph asks for it.
+    /// By default the two are compared by their serialized form. That finds everything that JSON
+    /// cannot represent, except fields that are not serialized (`#[serde(skip)]`). A state that
+    /// differs is rejected, and the error contains it. The check costs one comparison per step.
+    /// States inside a subgraph are compared only if the subgraph also calls this method.
     pub fn compare_states(mut self) -> Self
     where
         S: PartialEq,
@@ -183,7 +217,7 @@ impl<S: Send + 'static> Graph<S> {
         self
     }
 
-    /// Makes faults of warnings: of nodes that no way leads to.
+    /// Makes `compile` treat warnings as faults. Unreachable nodes are the only warnings.
     pub fn deny_warnings(mut self) -> Self {
         self.deny_warnings = true;
         self

@@ -1,21 +1,25 @@
-//! `FanOut`: how branches run side by side, and how their states are merged.
+//! [`FanOut`]: how branches run in parallel, and how their states are merged.
 
 use crate::error::RunError;
 use pleach_core::BoxError;
 use std::fmt;
 use std::time::Duration;
 
-/// What a fan-out does with its branches. A plain function from the state before it and those of the branches to one state will
-/// do:
+/// The options of a fan-out: how its branches run and how their states are merged into one.
+///
+/// The merge function gets the state before the fan-out and the states of the branches, in the
+/// order in which the branches were declared. It must be a pure function: after a crash it may run
+/// again.
+///
+/// Defaults: no limit, no timeout, fail fast, all branches in the task of the run.
 ///
 /// ```
-/// # use pleach::graph::FanOut;
+/// use pleach::graph::FanOut;
+///
 /// let sum = FanOut::merge(|_before: u32, branches: Vec<u32>| branches.into_iter().sum()).limit(4);
-/// let plain: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches.len() as u32).into();
+/// // A plain merge function is a fan-out with default options.
+/// let count: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches.len() as u32).into();
 /// ```
-///
-/// The branches are in the order in which they were declared, whichever ended first. The merge must be a pure function: after a
-/// crash it may run again.
 pub struct FanOut<S> {
     pub(crate) merge: Merge<S>,
     pub(crate) limit: Option<usize>,
@@ -24,29 +28,35 @@ pub struct FanOut<S> {
     pub(crate) spawned: bool,
 }
 
-/// How the states of the branches become one.
+/// Merges the states of the branches into one.
 pub(crate) enum Merge<S> {
-    /// All of them ended well.
+    /// Requires that every branch succeeded.
     States(Box<dyn Fn(S, Vec<S>) -> Result<S, BoxError> + Send + Sync>),
-    /// However they ended.
+    /// Gets the result of each branch.
     Results(MergeResults<S>),
 }
 
 pub(crate) type MergeResults<S> = Box<dyn Fn(S, Vec<Result<S, RunError<S>>>) -> Result<S, BoxError> + Send + Sync>;
 
 impl<S> FanOut<S> {
-    /// Merges the state before the fan-out and those of all branches. A branch that fails fails the run.
+    /// Creates a fan-out with a merge function that cannot fail. A branch that fails ends the run.
     pub fn merge(merge: impl Fn(S, Vec<S>) -> S + Send + Sync + 'static) -> Self {
         Self::new(Merge::States(Box::new(move |before, branches| Ok(merge(before, branches)))))
     }
 
-    /// As [`merge`](Self::merge), by a function that may fail.
+    /// Creates a fan-out with a merge function that can fail. Otherwise like
+    /// [`merge`](Self::merge).
+    ///
+    /// # Errors
+    /// If the function fails, the run ends with [`RunFault::Merge`](crate::RunFault::Merge).
     pub fn try_merge<E: Into<BoxError>>(merge: impl Fn(S, Vec<S>) -> Result<S, E> + Send + Sync + 'static) -> Self {
         Self::new(Merge::States(Box::new(move |before, branches| merge(before, branches).map_err(Into::into))))
     }
 
-    /// Merges however the branches ended: each is its state, or why it has none. No branch cuts off another. Only the end of
-    /// the whole run (a cancel, the iteration limit) is none of the merge's business.
+    /// Creates a fan-out whose merge function gets the result of each branch.
+    ///
+    /// A branch that fails does not cancel the others. Faults of the whole run, such as a cancel or
+    /// the iteration limit, still end the run without a merge.
     pub fn collect<E: Into<BoxError>>(
         merge: impl Fn(S, Vec<Result<S, RunError<S>>>) -> Result<S, E> + Send + Sync + 'static,
     ) -> Self {
@@ -57,31 +67,39 @@ impl<S> FanOut<S> {
         Self { merge, limit: None, timeout: None, fail_fast: true, spawned: false }
     }
 
-    /// Runs at most so many branches at a time; the others wait in order.
+    /// Limits how many branches run at the same time. Default: no limit.
+    ///
+    /// The other branches wait and start in order. `compile` rejects a limit of 0.
     #[must_use]
     pub fn limit(mut self, branches: usize) -> Self {
         self.limit = Some(branches);
         self
     }
 
-    /// Cuts off the branches that are not done by then. The run fails with [`RunFault::FanOutTimeout`](crate::RunFault::FanOutTimeout), or
-    /// [`collect`](Self::collect) hears of it.
+    /// Limits the time of the whole fan-out. Default: no limit.
+    ///
+    /// At the timeout the branches that are still running are cancelled. The run ends with
+    /// [`RunFault::FanOutTimeout`](crate::RunFault::FanOutTimeout); with [`collect`](Self::collect)
+    /// the merge function gets that fault as their result.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Whether the first branch that fails cuts off the others, which it does unless told. If not, they come to their ends, and
-    /// then the first failure fails the run.
+    /// Sets whether the first branch that fails cancels the others. Default: `true`.
+    ///
+    /// With `false` the other branches run to their end; then the run ends with the first failure.
     #[must_use]
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.fail_fast = fail_fast;
         self
     }
 
-    /// Runs the nodes of the branches as tasks on the runtime, and so on several threads: for work that computes rather than
-    /// waits. Without it the branches take turns in the task of the run.
+    /// Runs the nodes of the branches as tasks on the runtime, so that they use several threads.
+    ///
+    /// Use it for branches that compute. By default all branches take turns in the task of the run,
+    /// which suits branches that wait for I/O.
     #[must_use]
     pub fn spawned(mut self) -> Self {
         self.spawned = true;
@@ -110,5 +128,5 @@ impl<S> fmt::Debug for FanOut<S> {
     }
 }
 
-/// Makes the states that the branches of a `map` begin with.
+/// Returns the first state of each branch of a `map`.
 pub(crate) type MapItems<S> = Box<dyn Fn(&S) -> Vec<S> + Send + Sync>;

@@ -5,11 +5,14 @@
 
 use crate::context::NodeContext;
 use crate::define::shape::Target;
-use crate::util::future::ErrInto;
+use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
 use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-/// A step on its way: the only box that running a node costs.
+/// One call of a node. This box is the only allocation that an attempt costs.
 pub(crate) type NodeFuture<S> = BoxFuture<'static, Result<S, BoxError>>;
 
 /// The code of a node.
@@ -18,55 +21,108 @@ pub(crate) enum NodeFn<S> {
     Context(Box<dyn Fn(NodeContext, S) -> NodeFuture<S> + Send + Sync>),
 }
 
-/// Whatever can be a node: an `async fn(S) -> Result<S, E>`, or an `async fn(NodeContext, S) -> Result<S, E>`.
+/// A function that can be a node of a graph over the state `S`.
 ///
-/// `Shape` tells the two apart and is never named.
+/// Implemented for async functions and closures of four forms:
+///
+/// | parameters | cannot fail | can fail |
+/// |---|---|---|
+/// | the state | `async fn(S) -> S` | `async fn(S) -> Result<S, E>` |
+/// | context and state | `async fn(NodeContext, S) -> S` | `async fn(NodeContext, S) -> Result<S, E>` |
+///
+/// `E` is any error that converts into [`BoxError`]. The parameter `Shape` tells the implementations
+/// apart; the compiler infers it.
 #[diagnostic::on_unimplemented(
-    message = "this is no node for a state of type `{S}`",
-    note = "a node is an async function or closure from `{S}`, or from `NodeContext` and `{S}`, to `Result<{S}, impl Into<BoxError>>`; a closure must name the type of its parameter"
+    message = "`{Self}` cannot be a node of a graph over the state `{S}`",
+    label = "not a node over `{S}`",
+    note = "write `async fn node(state: {S}) -> {S}`, or `async fn node(cx: NodeContext, state: {S}) -> Result<{S}, E>` where `E: Into<BoxError>`",
+    note = "a closure must name the type of its parameter and return a `Send` future: `|state: {S}| async move {{ state }}`"
 )]
 pub trait IntoNode<S, Shape> {
     #[doc(hidden)]
     fn into_node(self) -> Node<S>;
 }
 
-/// A node ready to be added.
+/// The output of a node over the state `S`: the new state, or a `Result` with it.
+///
+/// Implemented for `S` and for `Result<S, E>` with any error that converts into [`BoxError`]. Users
+/// do not implement it.
+#[diagnostic::on_unimplemented(
+    message = "a node over the state `{S}` cannot return `{Self}`",
+    label = "returns `{Self}`",
+    note = "a node returns the new state `{S}`, or `Result<{S}, E>` where `E: Into<BoxError>`"
+)]
+pub trait NodeOutput<S> {
+    #[doc(hidden)]
+    fn into_result(self) -> Result<S, BoxError>;
+}
+
+impl<S> NodeOutput<S> for S {
+    #[inline]
+    fn into_result(self) -> Result<S, BoxError> {
+        Ok(self)
+    }
+}
+
+impl<S, E: Into<BoxError>> NodeOutput<S> for Result<S, E> {
+    #[inline]
+    fn into_result(self) -> Result<S, BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// A boxed node, ready to be added to a graph.
 #[doc(hidden)]
 pub struct Node<S>(pub(crate) NodeFn<S>);
 
-impl<S, F, Fut, E> IntoNode<S, fn(S)> for F
+impl<S, F, Fut> IntoNode<S, fn(S)> for F
 where
     S: 'static,
     F: Fn(S) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<S, E>> + Send + 'static,
-    E: Into<BoxError>,
+    Fut: Future<Output: NodeOutput<S>> + Send + 'static,
 {
     fn into_node(self) -> Node<S> {
         Node(NodeFn::State(Box::new(move |state| boxed(|| self(state)))))
     }
 }
 
-impl<S, F, Fut, E> IntoNode<S, fn(NodeContext, S)> for F
+impl<S, F, Fut> IntoNode<S, fn(NodeContext, S)> for F
 where
     S: 'static,
     F: Fn(NodeContext, S) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<S, E>> + Send + 'static,
-    E: Into<BoxError>,
+    Fut: Future<Output: NodeOutput<S>> + Send + 'static,
 {
     fn into_node(self) -> Node<S> {
         Node(NodeFn::Context(Box::new(move |cx, state| boxed(|| self(cx, state)))))
     }
 }
 
-/// The future of a node in its box. The box is made first, so that the future can be written where it will lie.
+pin_project! {
+    /// A user's future with the output that the engine expects. An async block would hold it twice.
+    struct NodeCall<F, S> {
+        #[pin]
+        future: F,
+        state: PhantomData<fn() -> S>,
+    }
+}
+
+impl<S, F: Future<Output: NodeOutput<S>>> Future for NodeCall<F, S> {
+    type Output = Result<S, BoxError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().future.poll(cx).map(NodeOutput::into_result)
+    }
+}
+
+/// Boxes one call of a node. The box is allocated first, so that the future is built in place.
 #[inline]
-fn boxed<S, E, Fut>(start: impl FnOnce() -> Fut) -> NodeFuture<S>
+fn boxed<S: 'static, Fut>(start: impl FnOnce() -> Fut) -> NodeFuture<S>
 where
-    Fut: Future<Output = Result<S, E>> + Send + 'static,
-    E: Into<BoxError>,
+    Fut: Future<Output: NodeOutput<S>> + Send + 'static,
 {
-    let place = Box::<ErrInto<Fut>>::new_uninit();
-    let future = Box::write(place, ErrInto { future: start() });
+    let place = Box::<NodeCall<Fut, S>>::new_uninit();
+    let future = Box::write(place, NodeCall { future: start(), state: PhantomData });
     Box::into_pin(future)
 }
 
@@ -76,7 +132,7 @@ pub(crate) struct DeclaredTarget {
     pub(crate) to: Target,
 }
 
-/// The target that was answered, or the answer, if it was not declared.
+/// The chosen target, or the router's answer if no declared target has that name.
 pub(crate) type Routed = Result<Target, String>;
 
 type RouteByState<S> = dyn Fn(&S, &[DeclaredTarget]) -> Routed + Send + Sync;
@@ -88,19 +144,23 @@ pub(crate) enum RouterFn<S> {
     Context(Box<RouteByContext<S>>),
 }
 
-/// Whatever can be a router: a function from `&S`, or from `&NodeContext` and `&S`, to the id of the next node.
+/// A function that can be the router of a conditional edge over the state `S`.
 ///
-/// `Shape` tells the two apart and is never named.
+/// Implemented for functions and closures from `&S`, or from `&NodeContext` and `&S`, to the id of
+/// the next node, as any type that implements `AsRef<str>`. The parameter `Shape` tells the two
+/// apart; the compiler infers it.
 #[diagnostic::on_unimplemented(
-    message = "this is no router for a state of type `{S}`",
-    note = "a router is a function or closure from `&{S}`, or from `&NodeContext` and `&{S}`, to a text; a closure must name the type of its parameter"
+    message = "`{Self}` cannot be a router of a graph over the state `{S}`",
+    label = "not a router over `{S}`",
+    note = "write `fn router(state: &{S}) -> &'static str`, or `fn router(cx: &NodeContext, state: &{S}) -> String`; a router is not async",
+    note = "a closure must name the type of its parameter: `|state: &{S}| END`"
 )]
 pub trait IntoRouter<S, Shape> {
     #[doc(hidden)]
     fn into_router(self) -> Router<S>;
 }
 
-/// A router ready to be added.
+/// A boxed router, ready to be added to a graph.
 #[doc(hidden)]
 pub struct Router<S>(pub(crate) RouterFn<S>);
 

@@ -1,62 +1,89 @@
-//! `Policy`: what happens when a node fails. The decision is a pure function of policy, attempt and
-//! reason.
+//! [`Policy`]: the reaction to a node that fails or takes too long.
+//!
+//! The decision is a pure function of policy, attempt and reason.
 
 use pleach_core::{Reason, SupervisorDirective};
 use std::fmt;
 use std::time::Duration;
 
-/// What a node is allowed, and what follows when it fails: `graph.policy("search", Policy::new().retry(Retry::times(3)))`.
+/// The failure policy of one node: retry, timeout, fallback, cancel grace.
 ///
-/// A node without a policy has no timeout, and its first failure fails the run.
+/// A node without a policy has no timeout, and its first failure ends the run.
+///
+/// ```
+/// use pleach::graph::{Policy, Retry};
+/// use pleach::{END, Graph};
+/// use std::time::Duration;
+///
+/// let graph = Graph::<u32>::new("search")
+///     .add_node("search", |n: u32| async move { if n > 0 { Ok(n) } else { Err("no result") } })
+///     .add_node("default", |_: u32| async move { 7 })
+///     .policy(
+///         "search",
+///         Policy::new().retry(Retry::times(3)).timeout(Duration::from_secs(2)).fallback("default"),
+///     )
+///     .add_edge("search", END)
+///     .add_edge("default", END)
+///     .set_entry("search")
+///     .compile()?;
+/// # Ok::<(), pleach::graph::CompileError>(())
+/// ```
 pub struct Policy<S> {
     pub(crate) retry: Option<Retry>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel_grace: Option<Duration>,
     pub(crate) fallback: Option<String>,
     pub(crate) decide: Option<Decide>,
-    /// How to keep the state that a failing node takes with it.
+    /// Clones the state before an attempt, because a failing node consumes it.
     pub(crate) keep: Option<fn(&S) -> S>,
 }
 
 pub(crate) type Decide = Box<dyn Fn(&FailedAttempt<'_>) -> SupervisorDirective + Send + Sync>;
 
-/// An attempt that failed, as a decision sees it.
+/// A failed attempt of a node, as [`Policy::on_error`] sees it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FailedAttempt<'a> {
-    /// The node.
+    /// The id of the node that failed.
     pub node: &'a str,
-    /// Which attempt, from 1 on.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
-    /// Why: an error of the node, [`Elapsed`](pleach::scope::Elapsed) at its timeout, or a panic.
+    /// The reason: an error of the node, [`Elapsed`](pleach::scope::Elapsed) at its timeout, or a
+    /// panic.
     pub reason: &'a Reason,
 }
 
 impl<S> Policy<S> {
-    /// No retry, no timeout, no cancel grace, no fallback.
+    /// Creates a policy without retry, timeout, cancel grace and fallback.
     pub fn new() -> Self {
         Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, keep: None }
     }
 
-    /// An attempt that takes longer is cut off and fails with [`Elapsed`](pleach::scope::Elapsed), which may be retried. With a timeout of zero
-    /// every attempt fails so, and the node is not called.
+    /// Limits the time of one attempt. Default: no limit.
+    ///
+    /// An attempt that takes longer is dropped and fails with [`Elapsed`](pleach::scope::Elapsed),
+    /// which can be retried. With a zero timeout every attempt fails this way and the node is not
+    /// called.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Lets the node run on for `grace` after a cancel, to tidy up; then it is dropped. Without it a cancel drops the node at its next
-    /// await.
+    /// Lets the node keep running for up to `grace` after a cancel, so that it can clean up.
     ///
-    /// - The node learns of the cancel by [`NodeContext::token`](crate::NodeContext::token).
-    /// - The grace begins when the run is cancelled: by its token, its scope, its deadline or a command. It also begins when the branch is
-    ///   cut off, because another branch failed or the time of the fan-out is up. It does not begin when the run is dropped.
-    /// - No other node starts meanwhile, and nothing follows the node. The run ends as
-    ///   [`RunFault::Cancelled`](crate::RunFault::Cancelled), whose [`grace`](crate::GraceEnd) says how the node ended.
-    /// - A node that returns in time is done. A stored run commits its result and resumes behind it. A node that fails in its grace is
-    ///   not tried again.
-    /// - A node that is a subgraph has the longest grace of the nodes inside, unless it is given one of its own.
+    /// By default a cancel drops the node at its next await.
+    ///
+    /// - The node sees the cancel through [`NodeContext::token`](crate::NodeContext::token).
+    /// - The grace starts when the run is cancelled by its token, its scope, its deadline or a
+    ///   command. It also starts when the branch is cancelled because another branch failed or the
+    ///   fan-out timed out. It does not start when the run is dropped.
+    /// - During the grace no other node starts. The run ends with
+    ///   [`RunFault::Cancelled`](crate::RunFault::Cancelled), whose [`grace`](crate::GraceEnd)
+    ///   field says how the node ended.
+    /// - A node that returns in time has completed: a stored run commits its result and later
+    ///   resumes after it. A node that fails during its grace is not retried.
+    /// - For a subgraph the default is the longest grace of the nodes inside.
     ///
     /// ```
     /// use pleach::{END, Graph};
@@ -66,8 +93,8 @@ impl<S> Policy<S> {
     /// let graph = Graph::new("worker")
     ///     .add_node("work", |cx: NodeContext, n: u32| async move {
     ///         cx.token().cancelled().await;
-    ///         // Here it gives back what it holds outside.
-    ///         Ok::<_, String>(n)
+    ///         // Release resources outside the process here.
+    ///         n
     ///     })
     ///     .policy("work", Policy::new().cancel_grace(Duration::from_secs(5)))
     ///     .add_edge("work", END)
@@ -83,33 +110,42 @@ impl<S> Policy<S> {
 }
 
 impl<S: Clone> Policy<S> {
-    /// Tries again, with the state as it was before the node.
+    /// Retries the node after a failure, with the state before the node.
+    ///
+    /// The state is cloned before every attempt.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
-        self.keeping()
+        self.cloning_state()
     }
 
-    /// Goes on at `node` when the retries are used up or the reason is permanent, with the state as it was before the failing
-    /// node.
+    /// Continues at `node` if no retry remains or the reason is permanent, with the state before
+    /// the failed node.
+    ///
+    /// Default: the failure ends the run.
     #[must_use]
     pub fn fallback(mut self, node: impl Into<String>) -> Self {
         self.fallback = Some(node.into());
-        self.keeping()
+        self.cloning_state()
     }
 
-    /// Decides about each failed attempt. *Resume* skips the node: the state stays as it was before, and the edges of the node
-    /// are followed. *Restart* tries again, as often as [`retry`](Self::retry) allows, twice if it was not given. *Stop* fails
-    /// the run. *Escalate* fails it and, if it runs [within a scope](crate::RunOptions::within), fails that as well.
+    /// Lets `decide` choose what follows each failed attempt.
     ///
-    /// It runs in the run's own task; a panic in it stops the run.
+    /// | directive | effect |
+    /// |---|---|
+    /// | `Resume` | skips the node: the state stays as before and the node's edges apply |
+    /// | `Restart` | retries as [`retry`](Self::retry) allows; without it at most 3 attempts, no wait |
+    /// | `Stop` | ends the run |
+    /// | `Escalate` | ends the run and fails its [scope](crate::RunOptions::within), if it has one |
+    ///
+    /// `decide` runs in the task of the run. A panic in it ends the run.
     #[must_use]
     pub fn on_error(mut self, decide: impl Fn(&FailedAttempt<'_>) -> SupervisorDirective + Send + Sync + 'static) -> Self {
         self.decide = Some(Box::new(decide));
-        self.keeping()
+        self.cloning_state()
     }
 
-    fn keeping(mut self) -> Self {
+    fn cloning_state(mut self) -> Self {
         self.keep = Some(S::clone);
         self
     }
@@ -135,7 +171,16 @@ impl<S> fmt::Debug for Policy<S> {
 
 type Classifier = Box<dyn Fn(&Reason) -> bool + Send + Sync>;
 
-/// How often, and after which wait, a node is tried again.
+/// How often a node is retried, and how long the run waits between two attempts.
+///
+/// ```
+/// use pleach::graph::{Policy, Retry};
+/// use std::time::Duration;
+///
+/// // Five attempts; waits of 100 ms, 200 ms, 400 ms and 800 ms, each shortened by a random part.
+/// let retry = Retry::times(5).backoff(Duration::from_millis(100), Duration::from_secs(2)).jitter();
+/// let policy = Policy::<u32>::new().retry(retry);
+/// ```
 pub struct Retry {
     attempts_max: u32,
     first_wait: Duration,
@@ -145,27 +190,35 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// At most this many attempts in all, the first included, with no wait between them. Zero is taken for one.
+    /// Allows at most `attempts` attempts, the first included, without a wait. Zero counts as one.
     pub fn times(attempts: u32) -> Self {
         let zero = Duration::ZERO;
         Self { attempts_max: attempts.max(1), first_wait: zero, wait_max: zero, jitter: false, is_transient: None }
     }
 
-    /// Waits `first` before the second attempt, twice as long before each further one, and never longer than `max`.
+    /// Waits `first` before the second attempt and doubles the wait for each further attempt, up to
+    /// `max`.
+    ///
+    /// Default: no wait.
     #[must_use]
     pub fn backoff(mut self, first: Duration, max: Duration) -> Self {
         (self.first_wait, self.wait_max) = (first, max);
         self
     }
 
-    /// Takes a random part, between half and all, of each wait, so that those who failed together do not come back together.
+    /// Shortens each wait to a random length between half and all of it.
+    ///
+    /// This spreads the retries of nodes that failed at the same time. Default: off.
     #[must_use]
     pub fn jitter(mut self) -> Self {
         self.jitter = true;
         self
     }
 
-    /// Tries again only for reasons that may pass: where this answers `false`, the node fails at once.
+    /// Retries only if `is_transient` returns `true` for the reason. Otherwise the node fails at
+    /// once.
+    ///
+    /// Default: every reason is retried.
     #[must_use]
     pub fn only_if(mut self, is_transient: impl Fn(&Reason) -> bool + Send + Sync + 'static) -> Self {
         self.is_transient = Some(Box::new(is_transient));
@@ -180,7 +233,7 @@ impl Retry {
         attempt < self.attempts_max && self.is_transient.as_ref().is_none_or(|is_transient| is_transient(reason))
     }
 
-    /// How long to wait after `attempt` failed.
+    /// Returns the wait after a failed `attempt`.
     fn wait(&self, attempt: u32, random: impl FnOnce() -> u64) -> Duration {
         if !self.waits() {
             return Duration::ZERO;
@@ -190,7 +243,7 @@ impl Retry {
         if !self.jitter {
             return wait;
         }
-        // The upper half of a random number in 0..1, in steps of 2^-32.
+        // A random factor in 0.5..1, in steps of 2^-33.
         let part = 0.5 + (random() >> 32) as f64 / (1u64 << 33) as f64;
         wait.mul_f64(part)
     }
@@ -204,11 +257,11 @@ impl fmt::Debug for Retry {
     }
 }
 
-/// What follows a failed attempt.
+/// The reaction to a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PolicyDecision {
     TryAgain(Duration),
-    /// Goes on as if the node had left the state as it was.
+    /// Follow the edges of the node with the state before it.
     Skip,
     FallBack,
     Fail {
@@ -217,24 +270,24 @@ pub(crate) enum PolicyDecision {
 }
 
 impl<S> Policy<S> {
-    /// Decides about one failed attempt. User code within it may panic.
-    pub(crate) fn verdict(&self, failed: &FailedAttempt<'_>, random: impl FnOnce() -> u64) -> PolicyDecision {
-        let given_up =
+    /// Decides the reaction to one failed attempt. It calls user code, which may panic.
+    pub(crate) fn decide(&self, failed: &FailedAttempt<'_>, random: impl FnOnce() -> u64) -> PolicyDecision {
+        let on_give_up =
             if self.fallback.is_some() { PolicyDecision::FallBack } else { PolicyDecision::Fail { escalate: false } };
         let directive = match (&self.decide, &self.retry) {
             (Some(decide), _) => decide(failed),
             (None, Some(_)) => SupervisorDirective::Restart,
-            (None, None) => return given_up,
+            (None, None) => return on_give_up,
         };
         match directive {
             SupervisorDirective::Resume => PolicyDecision::Skip,
             SupervisorDirective::Restart => {
-                let unasked = Retry::times(3);
-                let retry = self.retry.as_ref().unwrap_or(&unasked);
+                let default_retry = Retry::times(3);
+                let retry = self.retry.as_ref().unwrap_or(&default_retry);
                 if retry.allows(failed.attempt, failed.reason) {
                     PolicyDecision::TryAgain(retry.wait(failed.attempt, random))
                 } else {
-                    given_up
+                    on_give_up
                 }
             }
             SupervisorDirective::Escalate => PolicyDecision::Fail { escalate: true },
@@ -252,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn f11_waits_double_up_to_their_bound_and_jitter_takes_a_part() {
+    fn f11_waits_double_up_to_max_and_jitter_shortens_them() {
         let ms = Duration::from_millis;
         let retry = Retry::times(99).backoff(ms(10), ms(65));
         let waits: Vec<Duration> = (1..=5).map(|attempt| retry.wait(attempt, || 0)).collect();
@@ -264,21 +317,21 @@ mod tests {
     }
 
     #[test]
-    fn f11_a_verdict_is_a_pure_function_of_policy_attempt_and_reason() {
+    fn f11_decision_depends_on_policy_attempt_and_reason() {
         let reason = Reason::Error("no".into());
-        let verdict = |policy: &Policy<u8>, attempt| policy.verdict(&failed(attempt, &reason), || 0);
+        let decide = |policy: &Policy<u8>, attempt| policy.decide(&failed(attempt, &reason), || 0);
         let fail = PolicyDecision::Fail { escalate: false };
-        assert_eq!(verdict(&Policy::new(), 1), fail);
+        assert_eq!(decide(&Policy::new(), 1), fail);
         let retried = Policy::new().retry(Retry::times(3));
-        assert_eq!(verdict(&retried, 2), PolicyDecision::TryAgain(Duration::ZERO));
-        assert_eq!(verdict(&retried, 3), fail);
+        assert_eq!(decide(&retried, 2), PolicyDecision::TryAgain(Duration::ZERO));
+        assert_eq!(decide(&retried, 3), fail);
         let permanent = Policy::new().retry(Retry::times(3).only_if(|_| false)).fallback("other");
-        assert_eq!(verdict(&permanent, 1), PolicyDecision::FallBack);
+        assert_eq!(decide(&permanent, 1), PolicyDecision::FallBack);
         let ordered = |directive| Policy::new().fallback("other").on_error(move |_| directive);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Resume), 1), PolicyDecision::Skip);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 2), PolicyDecision::TryAgain(Duration::ZERO));
-        assert_eq!(verdict(&ordered(SupervisorDirective::Restart), 3), PolicyDecision::FallBack);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Stop), 1), fail);
-        assert_eq!(verdict(&ordered(SupervisorDirective::Escalate), 1), PolicyDecision::Fail { escalate: true });
+        assert_eq!(decide(&ordered(SupervisorDirective::Resume), 1), PolicyDecision::Skip);
+        assert_eq!(decide(&ordered(SupervisorDirective::Restart), 2), PolicyDecision::TryAgain(Duration::ZERO));
+        assert_eq!(decide(&ordered(SupervisorDirective::Restart), 3), PolicyDecision::FallBack);
+        assert_eq!(decide(&ordered(SupervisorDirective::Stop), 1), fail);
+        assert_eq!(decide(&ordered(SupervisorDirective::Escalate), 1), PolicyDecision::Fail { escalate: true });
     }
 }

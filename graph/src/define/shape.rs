@@ -1,40 +1,40 @@
-//! `Shape`: a graph without its code. Nodes are numbers, and each has one kind of exit.
+//! [`Shape`]: a graph without its code. Nodes are numbers, and each has one kind of exit.
 //!
-//! `compile` checks the shape and nothing else. So one analysis serves every state type, and tests
-//! can use random shapes.
+//! The checks of `compile` read only the shape. One analysis therefore serves every state type, and
+//! tests can use random shapes.
 
 use std::sync::Arc;
 
-/// The way out of a graph, as the target of an edge: `add_edge("judge", END)`.
+/// The target of an edge that ends the run: `add_edge("judge", END)`.
 pub const END: &str = "__end__";
 
-/// Where an edge leads.
+/// The target of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Target {
     Node(u32),
     End,
 }
 
-/// What leaves a node.
+/// How control leaves a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nothing does.
+    /// The node has no edge.
     None,
     Plain(Target),
-    /// One of these, as the router answers. No target is there twice.
+    /// The router chooses one of these targets. Each occurs once.
     Choice(Vec<Target>),
-    /// All heads at once, and then the join.
+    /// A branch starts at each head; then control continues at the join.
     Fork {
         heads: Vec<Target>,
         join: Target,
-        /// One head, entered once for each item of the state.
+        /// The only head starts one branch for each item of the state.
         is_map: bool,
     },
-    /// Something did that was reported already; nothing more is known of it.
+    /// The edges are invalid and already reported, so later checks skip this node.
     Faulty,
 }
 
-/// A graph of `exits`, with names to speak of it.
+/// The nodes, edges and fallbacks of a graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) ids: Vec<Arc<str>>,
@@ -55,7 +55,7 @@ impl Shape {
         self.ids[node as usize].to_string()
     }
 
-    /// Where control may go from `node` without a failure: a fork to its heads and to its join.
+    /// Returns the targets of `node`, fallbacks excluded. A fork has its heads and its join.
     pub(crate) fn successors(&self, node: u32) -> impl Iterator<Item = Target> + '_ {
         let (many, one): (&[Target], Option<Target>) = match &self.exits[node as usize] {
             Exit::None | Exit::Faulty => (&[], None),
@@ -66,7 +66,7 @@ impl Shape {
         many.iter().copied().chain(one)
     }
 
-    /// Where control must go from `node`, if there is no choice: the join, for a fork.
+    /// Returns the target of `node` if it has exactly one. For a fork this is the join.
     pub(crate) fn sole_successor(&self, node: u32) -> Option<Target> {
         match &self.exits[node as usize] {
             Exit::Plain(to) | Exit::Fork { join: to, .. } => Some(*to),

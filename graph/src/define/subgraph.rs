@@ -1,31 +1,32 @@
-//! What a graph knows of the graphs that run as its nodes.
+//! The data that a graph holds about its subgraphs.
 
 use crate::context::undo::Undo;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a node that is a graph brings along.
+/// The data that a graph reads from a subgraph when it compiles.
 pub(crate) struct SubgraphInfo {
     pub(crate) fingerprint: String,
     pub(crate) needs: Needs,
     pub(crate) nodes: Arc<NodesById>,
 }
 
-/// The nodes of a graph by their ids. A graph around it refers to this: a list of its own would take memory cubic in the depth.
+/// The nodes of a graph by id. An outer graph shares it by reference: copies would need memory
+/// cubic in the nesting depth.
 #[derive(Default)]
 pub(crate) struct NodesById(pub(crate) HashMap<Arc<str>, KnownNode>);
 
-/// What is known of a node by its id.
+/// The data of a node that is found by its id.
 #[derive(Default)]
 pub(crate) struct KnownNode {
     pub(crate) undo: Option<Arc<Undo>>,
-    /// The nodes of the graph that runs as this one.
+    /// The nodes of the subgraph, if this node is one.
     pub(crate) inside: Option<Arc<NodesById>>,
 }
 
 impl NodesById {
-    /// The node of this id; those of a subgraph are `subgraph/node`.
+    /// Returns the node with this id. The id of a node inside a subgraph is `subgraph/node`.
     pub(crate) fn find(&self, id: &str) -> Option<&KnownNode> {
         let (mut nodes, mut rest) = (self, id);
         while let Some((subgraph, node)) = rest.split_once('/') {
@@ -39,13 +40,13 @@ impl NodesById {
     }
 }
 
-/// What running the graph takes.
+/// The facilities that a graph needs to run.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
-    /// Something sleeps, or is spawned.
+    /// Some part needs a timer or spawns tasks.
     pub(crate) runtime: bool,
     /// Nodes run on several threads.
     pub(crate) threads: bool,
-    /// The longest cancel grace of a node, those inside subgraphs included.
+    /// The longest cancel grace of a node, subgraphs included.
     pub(crate) grace: Option<Duration>,
 }

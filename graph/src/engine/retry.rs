@@ -41,7 +41,7 @@ impl<S: Send + 'static> Stepper<S> {
             Some(options) => {
                 let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
                 let random = || self.graph_cx.run().runtime().map_or(0, |runtime| runtime.random());
-                match catch_panic(|| options.policy.verdict(&failed, random)) {
+                match catch_panic(|| options.policy.decide(&failed, random)) {
                     Ok(verdict) => verdict,
                     Err(reason) => {
                         let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
