@@ -93,7 +93,7 @@ impl<S> DurableOptions<S> {
     }
 
     /// Goes on at this node, if it is a run that is resumed or forked. One that a worker holds goes on where it stands.
-    pub(crate) fn go_on_at(&mut self, node: Option<&String>) {
+    pub(crate) fn continue_at(&mut self, node: Option<&String>) {
         if !matches!(self.origin, RunSource::New) && self.holder.is_none() {
             self.changes.from = node.cloned();
         }

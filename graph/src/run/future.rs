@@ -1,4 +1,4 @@
-//! `RunFuture`: a run that has started.
+//! [`RunFuture`]: a started run, in one of four places.
 
 use crate::control::RunRef;
 use crate::durable::drive::RunDriver;
@@ -10,41 +10,49 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A run on its way: ready with the last state, or with why there is none. Dropping it ends it.
+/// A started run. It resolves to the last state, or to a [`RunError`] that says why the run has
+/// none.
+///
+/// Create it by awaiting [`RunOptions`](crate::RunOptions) or with its `into_future`.
+///
+/// # Cancel safety
+/// Dropping the future ends the run. A stored run can be [resumed](crate::CompiledGraph::resume)
+/// after its last committed step.
 #[must_use = "futures do nothing unless awaited"]
 pub struct RunFuture<S>(pub(super) RunPlace<S>);
 
 pub(super) enum RunPlace<S> {
     Here(Engine<S>),
     Stored(Box<RunDriver<S>>),
-    Elsewhere(ScopedRun<S>),
+    Scoped(ScopedRun<S>),
     NotStarted(Option<RunError<S>>),
 }
 
 impl<S> Unpin for RunFuture<S> {}
 
 impl<S: Send + 'static> RunFuture<S> {
-    /// The run as something to be told, if it stands in a scope.
+    /// Returns a reference for pause, resume and cancel commands, if the run is in a scope.
     pub fn control(&self) -> Option<&RunRef> {
         match &self.0 {
-            RunPlace::Elsewhere(elsewhere) => elsewhere.control(),
+            RunPlace::Scoped(scoped) => scoped.control(),
             _ => None,
         }
     }
 
-    /// Lets the run go on without this handle, and calls `ended` with the outcome once it has left the tree.
-    pub(crate) fn attend(self, ended: impl FnOnce(Outcome<S>) + Send + 'static) -> Option<RunRef> {
+    /// Detaches the run from this handle. Calls `ended` with the outcome after the run has left the
+    /// tree.
+    pub(crate) fn detach(self, ended: impl FnOnce(Outcome<S>) + Send + 'static) -> Option<RunRef> {
         match self.0 {
-            RunPlace::Elsewhere(elsewhere) => {
-                let control = elsewhere.control().cloned();
-                elsewhere.attend(ended);
+            RunPlace::Scoped(scoped) => {
+                let control = scoped.control().cloned();
+                scoped.detach(ended);
                 control
             }
             RunPlace::NotStarted(Some(error)) => {
                 ended(Err(error));
                 None
             }
-            _ => unreachable!("only a run that stands in a scope goes on without its handle"),
+            _ => unreachable!("a run outside of a scope cannot be detached from its handle"),
         }
     }
 }
@@ -57,7 +65,7 @@ impl<S: Send + 'static> Future for RunFuture<S> {
         match &mut self.get_mut().0 {
             RunPlace::Here(engine) => Pin::new(engine).poll(cx),
             RunPlace::Stored(drive) => drive.poll(cx),
-            RunPlace::Elsewhere(elsewhere) => elsewhere.poll(cx),
+            RunPlace::Scoped(scoped) => scoped.poll(cx),
             RunPlace::NotStarted(error) => Poll::Ready(Err(error.take().expect("polled after its end"))),
         }
     }

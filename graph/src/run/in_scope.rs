@@ -1,5 +1,12 @@
-//! A run within a scope: a child scope with the task that drives the engine, the control actor, and
-//! a handle for the outcome.
+//! A run within a scope.
+//!
+//! The run gets a child scope with two members: the task `driver`, which polls the engine, and the
+//! actor `control`. [`ScopedRun`] is the handle that waits for the outcome.
+//!
+//! Invariants:
+//! 1. The task stores the outcome exactly once: at its end, or in `drop` if the tree cancels it.
+//! 2. The handle returns the outcome only after the scope has left the tree.
+//! 3. No waker is woken under the lock of the slot.
 
 use crate::control::{CONTROL, MessageTarget, RunControl, RunRef, control};
 use crate::durable::drive::RunDriver;
@@ -12,18 +19,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The handle. Dropping it cancels the run.
+/// The handle of a run in a scope. Dropping it cancels the run unless it was detached.
 pub(crate) struct ScopedRun<S> {
     scope: Arc<Scope>,
     control: Option<RunRef>,
     slot: Arc<OutcomeSlot<S>>,
-    /// Somebody hears of the end: the handle is not needed for it.
-    is_attended: bool,
-    /// The outcome is told after the run has left the tree.
+    /// A callback gets the outcome, so the run continues without this handle.
+    is_detached: bool,
+    /// The outcome, held until the run has left the tree.
     exited: Option<(Outcome<S>, Exited)>,
 }
 
-/// The task.
+/// The task that drives the run.
 struct ScopedRunTask<S: Send + 'static> {
     engine: Option<RunDriver<S>>,
     run_control: Arc<RunControl>,
@@ -33,22 +40,22 @@ struct ScopedRunTask<S: Send + 'static> {
 
 struct OutcomeSlot<S>(Mutex<(Option<Outcome<S>>, Option<Waker>)>);
 
-/// Starts the task. After a cancel from the tree it may run on for `grace`, which nodes use up.
+/// Starts the task. `grace` is how long it may continue after a cancel from the tree.
 pub(crate) fn launch<S: Send + 'static>(
     scope: Arc<Scope>,
     (run_control, inbox): (Arc<RunControl>, MessageTarget),
     grace: Option<Duration>,
     engine: RunDriver<S>,
 ) -> ScopedRun<S> {
-    // It ends with the scope.
+    // The actor ends with the scope.
     let control = scope.actor(CONTROL, control(Arc::clone(&run_control), inbox)).ok().map(RunRef::new);
     let slot = Arc::new(OutcomeSlot(Mutex::new((None, None))));
     let driven = ScopedRunTask { engine: Some(engine), run_control, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
-    // A scope that refuses has been cancelled since it was made: the task comes back, and dropping it tells why.
+    // A scope that refuses the task was cancelled meanwhile. Dropping the task stores that outcome.
     let task = scope.task().named("driver").isolated();
     let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
     drop(task.launch(driven).map_err(|error| error.into_future()));
-    ScopedRun { scope, control, slot, exited: None, is_attended: false }
+    ScopedRun { scope, control, slot, exited: None, is_detached: false }
 }
 
 impl<S: Send + 'static> ScopedRun<S> {
@@ -56,10 +63,10 @@ impl<S: Send + 'static> ScopedRun<S> {
         self.control.as_ref()
     }
 
-    /// Calls `ended` with the outcome once the run has left the tree, in place of waiting for it here.
-    pub(crate) fn attend(mut self, ended: impl FnOnce(Outcome<S>) + Send + 'static) {
-        self.is_attended = true;
-        // The scope lives until then: dropped earlier, it would be cancelled.
+    /// Calls `ended` with the outcome after the run has left the tree. Replaces `poll`.
+    pub(crate) fn detach(mut self, ended: impl FnOnce(Outcome<S>) + Send + 'static) {
+        self.is_detached = true;
+        // Holds the scope until then: dropping it earlier would cancel the run.
         let (slot, scope) = (Arc::clone(&self.slot), Arc::clone(&self.scope));
         self.scope.on_done(move |exit| {
             drop(scope);
@@ -91,7 +98,7 @@ impl<S: Send + 'static> ScopedRun<S> {
 
 impl<S> Drop for ScopedRun<S> {
     fn drop(&mut self) {
-        if !self.is_attended {
+        if !self.is_detached {
             self.scope.cancel(Cause::Dropped);
         }
     }
@@ -104,8 +111,8 @@ impl<S> OutcomeSlot<S> {
 }
 
 impl<S: Send + 'static> ScopedRunTask<S> {
-    fn tell(&self, outcome: Outcome<S>) {
-        // If it never came so far: nobody need wait for it.
+    fn store_outcome(&self, outcome: Outcome<S>) {
+        // If the run never opened: releases the callers that wait for it to open.
         self.run_control.open();
         let waker = {
             let mut slot = self.slot.lock();
@@ -126,32 +133,32 @@ impl<S: Send + 'static> Future for ScopedRunTask<S> {
         let Some(engine) = &mut this.engine else { return Poll::Ready(Ok(())) };
         let outcome = std::task::ready!(engine.poll(cx));
         this.engine = None;
-        // A cancel from the tree is no failure: the task has tidied up.
+        // A cancel from the tree is not a failure of the task.
         let is_cancelled = this.scope.token().cause().is_some();
         let is_failure = |error: &&RunError<S>| !(is_cancelled && matches!(error.fault(), RunFault::Cancelled { .. }));
         let failed = outcome.as_ref().err().filter(is_failure).map(|error| RunFailed(error.to_string()));
         if let Some(failed) = failed.clone().filter(|_| outcome.as_ref().is_err_and(RunError::escalates)) {
-            // A task that fails fails its scope, and so the scope above.
+            // A task that fails also fails its scope and the scope above.
             drop(this.scope.launch(async move { Err(failed) }));
         }
         this.scope.close();
-        this.tell(outcome);
+        this.store_outcome(outcome);
         Poll::Ready(failed.map_or(Ok(()), Err))
     }
 }
 
-/// The tree has cut the run off.
+/// Runs when the tree cancels the task.
 impl<S: Send + 'static> Drop for ScopedRunTask<S> {
     fn drop(&mut self) {
         if let Some(mut engine) = self.engine.take() {
             let cause = self.scope.token().cause().unwrap_or(Cause::Dropped);
             let error = engine.cut_off(cause);
-            self.tell(Err(error));
+            self.store_outcome(Err(error));
         }
     }
 }
 
-/// What the tree hears of a run that failed.
+/// The failure that the tree sees when a run fails.
 #[derive(Clone, Debug)]
 struct RunFailed(String);
 

@@ -1,4 +1,7 @@
 //! How a run is started: in the awaiting task, in a scope, or left to a worker.
+//!
+//! [`RunOptions`] and [`Resume`] collect the options, `RunFuture` is the started run, `RunStream`
+//! its events.
 
 pub(crate) mod future;
 mod in_scope;
@@ -13,17 +16,20 @@ use resume::Resume;
 use std::sync::Arc;
 
 impl<S: Send + 'static> CompiledGraph<S> {
-    /// A run from `state`, to be set up further and awaited: `graph.run(state).max_iterations(32).await?`.
+    /// Prepares a run from `state`. Add options, then await it:
+    /// `graph.run(state).max_iterations(32).await?`.
     ///
-    /// Nothing happens before it is awaited, and dropping it ends it. It runs in the task that awaits it.
+    /// The run starts when it is first polled and executes in the awaiting task. Dropping it ends
+    /// it.
     pub fn run(&self, state: S) -> RunOptions<'static, S> {
         RunOptions::new(self.clone(), Some(state))
     }
 
-    /// A run that is in a store, to be gone on with: `graph.resume("essay-7").checkpoint(&store).await?`.
+    /// Prepares a stored run to continue: `graph.resume("essay-7").checkpoint(&store).await?`.
     ///
-    /// It goes on after the last committed step; one that has finished gives its state again. A run that another driver holds is waited for as
-    /// long as its lease lasts now, and is then [`Held`](crate::RunFault::Held).
+    /// It continues after the last committed step. A finished run returns its state again. If
+    /// another driver holds the lease, the resume waits until that lease expires; if the driver
+    /// renews it, the resume ends with [`Held`](crate::RunFault::Held).
     pub fn resume(&self, run: impl Into<Arc<str>>) -> Resume<S> {
         Resume::new(self.clone(), run.into())
     }

@@ -1,5 +1,7 @@
-//! `RunOptions`: a run before it starts. Awaiting it runs it, in the awaiting task or within a
-//! scope.
+//! [`RunOptions`]: the options of a run before it starts.
+//!
+//! `start` chooses one of two ways. A run without options that need a tree, a runtime or a store
+//! becomes a plain engine in the awaiting task. All others go through `start_attached`.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;
@@ -20,23 +22,48 @@ use std::future::IntoFuture;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How many visits may follow one another on one line of control, by default.
+/// The default limit of consecutive visits on one token: 1,000.
 pub const MAX_ITERATIONS_DEFAULT: u64 = 1_000;
 
-/// How many nodes a whole run may visit, by default.
+/// The default limit of visits in a whole run: 10,000,000.
 pub const MAX_VISITS_DEFAULT: u64 = 10_000_000;
 
-/// A run that has not started, and how it is to be: from [`CompiledGraph::run`]. Await it, or take its [`stream`](Self::stream).
+/// A run that has not started, with its options. Returned by [`CompiledGraph::run`].
+///
+/// Await it, or read its [`stream`](Self::stream). It implements `IntoFuture`, not `Future`, so
+/// functions that take a future need `.into_future()`:
+///
+/// ```
+/// use pleach::prelude::*;
+/// use std::future::IntoFuture;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("doubling")
+///     .add_node("double", |n: u32| async move { n * 2 })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// // Runs in this task.
+/// assert_eq!(graph.run(21).max_iterations(8).await?, 42);
+///
+/// // Runs in a task of Tokio.
+/// let run = tokio::spawn(graph.run(4).timeout(Duration::from_secs(5)).into_future());
+/// assert_eq!(run.await??, 8);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a run starts when it is awaited"]
 pub struct RunOptions<'a, S> {
     graph: CompiledGraph<S>,
-    /// What it begins with; a run that is resumed has it in its store.
+    /// The first state; `None` for a resumed run, whose state is in the store.
     state: Option<S>,
     stored: Option<Box<DurableOptions<S>>>,
-    /// How it is to be kept, as said before the store was named.
+    /// The storage options that were set before the store was named.
     storage: Option<Box<StorageOptions>>,
     iterations_max: u64,
-    /// As told; if not, see [`limits`](Self::limits).
+    /// `None`: [`limits`](Self::limits) chooses the default.
     visits_max: Option<u64>,
     steps_per_poll: u32,
     keep: Option<fn(&S) -> S>,
@@ -45,14 +72,14 @@ pub struct RunOptions<'a, S> {
     details: Option<Box<RunDetails>>,
 }
 
-/// Where a run begins, and where it hangs: what gives it time, and what cancels it.
+/// The start node of a run, and its links to a scope, a token and a clock.
 #[derive(Default)]
 struct StartOptions<'a> {
     from: Option<String>,
     timeout: Option<Duration>,
     token: Option<CancelToken>,
     scope: Option<&'a Scope>,
-    /// What it is called there, if not by its id.
+    /// The name of the run in the scope. Default: its id.
     name: Option<String>,
 }
 
@@ -63,7 +90,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         Self { graph, state, stored, storage, iterations_max, visits_max, steps_per_poll, keep, hooks, start_options, details }
     }
 
-    /// Keeps it in another store, or in one at all, as was said so far.
+    /// Sets the store, and moves the storage options that were set before into it.
     pub(crate) fn stored(mut self, mut stored: DurableOptions<S>) -> Self {
         stored.storage = std::mem::take(self.storage());
         (self.stored, self.storage) = (Some(Box::new(stored)), None);
@@ -74,7 +101,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self.stored.as_deref_mut()
     }
 
-    /// How it is to be kept, once there is a store.
+    /// Returns the storage options, whether or not the store is already named.
     pub(crate) fn storage(&mut self) -> &mut StorageOptions {
         match &mut self.stored {
             Some(stored) => &mut stored.storage,
@@ -90,17 +117,19 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self.details.get_or_insert_default()
     }
 
-    /// The id of the run. Without one it gets a random one.
+    /// Sets the id of the run. Default: a random id.
     pub fn id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.details().id = OnceLock::from(id.into());
         self
     }
 
-    /// Limits how many visits of nodes may follow one another on a line of control. It stops endless loops. The default is 1,000.
+    /// Limits how many visits may follow one another on one token. Default: 1,000.
     ///
-    /// - Branches do not add up: each goes on from the count at its fan-out, and after the join the longest of them counts.
-    /// - Visits inside a subgraph count for the line of control that it is on. Retries do not count.
-    /// - The count goes on when a stored run is resumed.
+    /// This ends endless loops.
+    /// - Branches do not add up: each continues from the count at its fan-out, and after the join
+    ///   the largest count applies.
+    /// - Visits inside a subgraph count for the token that entered it. Retries do not count.
+    /// - The count continues when a stored run is resumed.
     ///
     /// # Errors
     /// The run ends with [`RunFault::MaxIterations`].
@@ -109,8 +138,10 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Limits how many nodes the whole run may visit, all branches and subgraphs added up. Retries do not count. The default is
-    /// 10,000,000, or [`max_iterations`](Self::max_iterations) if that is more.
+    /// Limits the visits of the whole run, all branches and subgraphs together.
+    ///
+    /// Default: 10,000,000, or [`max_iterations`](Self::max_iterations) if that is more. Retries do
+    /// not count.
     ///
     /// # Errors
     /// The run ends with [`RunFault::MaxVisits`].
@@ -125,36 +156,53 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         VisitLimits { iterations_max, visits_max }
     }
 
-    /// Cancels the run with `Cause::DeadlineExceeded` so long after its start. With a timeout of zero no node starts.
+    /// Sets a deadline: `timeout` after its start the run is cancelled with
+    /// `Cause::DeadlineExceeded`.
     ///
-    /// The deadline of a [stored](Self::checkpoint) run is kept with the run, as an absolute time by the store's clock:
-    /// - It counts across drivers. Whoever drives the run when it passes ends the run for good, as [`RunStatus::Cancelled`](crate::store::RunStatus);
-    ///   nothing is undone. While all of the run waits, it is due at its deadline at the latest, so that a worker ends it.
-    /// - The first deadline counts. A timeout that is given to a resume, or by a [`Worker`](crate::Worker::graph_with), counts only if the run has
-    ///   none; it begins with that driver, and is stored with its first commit.
-    /// - A run that is rewound, replayed, forked or given another state has the deadline that is given with that, or none.
+    /// Default: no deadline. With a zero timeout no node starts.
     ///
-    /// The deadline or the cancel of a scope or token above the run ends only this driver: the run can be resumed.
+    /// The deadline of a [stored](Self::checkpoint) run is stored with it, as an absolute time of
+    /// the store's clock:
+    /// - It applies to all drivers. The driver at that time ends the run permanently, as
+    ///   [`RunStatus::Cancelled`](crate::store::RunStatus), without undo. A run that only waits
+    ///   becomes due at its deadline at the latest, so that a worker ends it.
+    /// - The first deadline wins. A timeout from a resume or from
+    ///   [`Worker::graph_with`](crate::Worker::graph_with) applies only if the run has none. It
+    ///   starts with that driver and is stored with its first commit.
+    /// - A run that is rewound, replayed, forked or gets another state has the deadline given with
+    ///   that call, or none.
+    ///
+    /// A deadline or cancel of a scope or token above the run ends only this driver. The run can be
+    /// resumed.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.start_options().timeout = Some(timeout);
         self
     }
 
-    /// Cancels the run when `token` is cancelled.
+    /// Cancels the run when `token` is cancelled. A stored run can then be resumed.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.start_options().token = Some(token.clone());
         self
     }
 
-    /// Takes clock, tasks and chance from this runtime. Without it, from the scope or token, else from the actor or task that
-    /// awaits the run, else from the current Tokio runtime.
+    /// Sets the runtime: the clock, the task spawner and the source of random numbers.
+    ///
+    /// Default: the runtime of the scope or token, else of the actor or task that awaits the run,
+    /// else the current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.details().runtime = OnceLock::from(runtime);
         self
     }
 
-    /// Runs as a child of `scope`, under its id: seen in the tree, waited for and cancelled with it. It runs in a task of its
-    /// own, which dropping the run cancels. A run that fails does not fail the scope, unless a policy says Escalate.
+    /// Runs as a child of `scope`, named by the id of the run.
+    ///
+    /// The run appears in the tree, and the scope waits for it and cancels it. It executes in a
+    /// separate task. Dropping the run cancels that task. A run that fails does not fail the scope,
+    /// unless a policy chooses `Escalate`.
+    ///
+    /// # Errors
+    /// The run ends with [`RunFault::Refused`] if the scope accepts no child or already has one
+    /// with this name.
     pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
     where
         'a: 'b,
@@ -164,7 +212,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         run
     }
 
-    /// As [`within`](Self::within), under another name than its id.
+    /// Like [`within`](Self::within), with another name than the id.
     pub(crate) fn within_as<'b>(self, scope: &'b Scope, name: String) -> RunOptions<'b, S>
     where
         'a: 'b,
@@ -174,21 +222,24 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         run
     }
 
-    /// Starts at this node in place of the entry. It must not be inside a fan-out.
+    /// Starts at `node` instead of the entry. The node must not be inside a fan-out.
     ///
-    /// A run that is [resumed](CompiledGraph::resume) goes on at this node, with the state that it has, or is given by
-    /// [`with_state`](crate::Resume::with_state). That is written down first, as a rewind is: what follows has new idempotency keys. It takes a run
-    /// with one line of control: while a fan-out or a subgraph is open it is [`Branched`](crate::ResumeError::Branched). What could be undone before
-    /// can still be undone. A worker does not look at it.
+    /// A [resumed](CompiledGraph::resume) run continues at `node` with its current state, or with
+    /// the state from [`with_state`](crate::Resume::with_state). As with a rewind, this position is
+    /// committed first, and later nodes get new idempotency keys. Undos recorded before stay valid.
+    /// A worker ignores this option.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::Start`] if there is no such node, no way leads to it, or it is inside a fan-out.
+    /// - [`RunFault::Start`]: the node does not exist, cannot be reached from the entry, or is
+    ///   inside a fan-out.
+    /// - [`Branched`](crate::ResumeError::Branched): a fan-out or a subgraph of the resumed run is
+    ///   open.
     pub fn from(mut self, node: impl Into<String>) -> Self {
         self.start_options().from = Some(node.into());
         self
     }
 
-    /// Calls `hooks` as the run goes on; given twice, both.
+    /// Calls `hooks` for every event of the run. Several calls add up.
     pub fn hooks(mut self, hooks: Hooks<S>) -> Self {
         self.hooks = Some(match self.hooks.take() {
             None => hooks,
@@ -197,13 +248,16 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Lets nodes find `value` by its type: [`NodeContext::extension`](crate::NodeContext::extension).
+    /// Adds a value that nodes can find by its type with
+    /// [`NodeContext::extension`](crate::NodeContext::extension).
     pub fn extension(mut self, value: impl Any + Send + Sync) -> Self {
         self.details().extensions.push(Arc::new(value));
         self
     }
 
-    /// Keeps a clone of the state before every node, so that the error of a failing node has it.
+    /// Clones the state before every node, so that the error of a failed node contains it.
+    ///
+    /// Default: off. A node takes the state by value, so without this option a failure loses it.
     pub fn keep_state(mut self) -> Self
     where
         S: Clone,
@@ -212,18 +266,20 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Runs as a stream of what happens, whose last item is how the run ended. The run goes on as far as the stream is read.
+    /// Returns the run as a stream of its events; the last item is the outcome.
+    ///
+    /// The run advances only while the stream is read.
     pub fn stream(mut self) -> RunStream<S>
     where
         S: Clone + Sync,
     {
-        // So that what happened is read before more happens.
+        // One step per poll: each event is read before the next step.
         self.steps_per_poll = 1;
         RunStream::of(self)
     }
 
-    /// What a run that is left to others begins with, and where; with how it is stored, if it is.
-    pub(crate) fn into_first(self) -> Result<QueuedRun<S>, RunError<S>> {
+    /// Converts the options into a run that a worker will execute.
+    pub(crate) fn into_queued(self) -> Result<QueuedRun<S>, RunError<S>> {
         let run = RunContext { details: self.details.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
         let StartOptions { from, timeout, .. } = *self.start_options.unwrap_or_default();
         let start_options = StartOptions { from, ..StartOptions::default() };
@@ -240,7 +296,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         let limits = self.limits();
         let is_attached = self.start_options.is_some() || self.details.is_some() || self.graph.plan.needs.runtime;
         match self {
-            // Most runs: they need nothing but a place. Kept apart from the others, so that it is built where it will lie.
+            // The common case, kept separate so that the engine is built in place.
             Self { graph, state: Some(state), stored: None, hooks: None, keep, steps_per_poll, .. } if !is_attached => {
                 RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, keep, steps_per_poll, state)))
             }
@@ -248,7 +304,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         }
     }
 
-    /// As [`start`](Self::start), for a run that somebody listens to, or that hangs somewhere, or is stored.
+    /// Starts a run with hooks, a scope, a token, a deadline, a runtime or a store.
     #[inline(never)]
     fn start_attached(mut self) -> RunFuture<S> {
         let VisitLimits { iterations_max, visits_max } = self.limits();
@@ -266,12 +322,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
         if let (Some(stored), Some(start_options)) = (&mut self.stored, &self.start_options) {
-            stored.go_on_at(start_options.from.as_ref());
+            stored.continue_at(start_options.from.as_ref());
         }
         if self.start_options.is_some() || plan.needs.runtime || self.stored.is_some() {
             let mut start_options = *self.start_options.unwrap_or_default();
             if let Some(stored) = &mut self.stored {
-                // It counts from when the run was made, whoever drives it.
+                // The deadline of a stored run counts from its creation, across drivers.
                 stored.timeout = start_options.timeout.take();
             }
             match attach_to_tree(plan, &run, start_options, self.stored.is_some()) {
@@ -280,7 +336,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             }
         }
         let scope = scope.map(|scope| (scope, message_target(&run, self.stored.as_deref())));
-        // What a node leaves behind in its grace is still to be stored.
+        // After the grace of a node its result still has to be committed.
         let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.storage.lease);
         let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
         let graph_cx = GraphContext::of_run(Arc::clone(&plan.names), run);
@@ -291,23 +347,22 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             (stored, state) => {
                 let drive = RunDriver::opening(self.graph.plan, graph_cx, setup, state, stored);
                 return RunFuture(match scope {
-                    Some((scope, told)) => RunPlace::Elsewhere(in_scope::launch(scope, told, grace, drive)),
+                    Some((scope, messages)) => RunPlace::Scoped(in_scope::launch(scope, messages, grace, drive)),
                     None => RunPlace::Stored(Box::new(drive)),
                 });
             }
         };
         let engine = Engine::new(self.graph.plan, graph_cx, setup, state);
         RunFuture(match scope {
-            Some((scope, told)) => {
-                RunPlace::Elsewhere(in_scope::launch(scope, told, grace, RunDriver::Running(Box::new(engine))))
+            Some((scope, messages)) => {
+                RunPlace::Scoped(in_scope::launch(scope, messages, grace, RunDriver::Running(Box::new(engine))))
             }
             None => RunPlace::Here(engine),
         })
     }
 }
 
-/// Finds the node a run starts at, gives the run its runtime and its token, as far as it needs them, and its scope, if it is to
-/// run in one.
+/// Finds the start node, and gives the run the runtime, token and scope that it needs.
 fn attach_to_tree<S>(
     plan: &Plan<S>,
     run: &RunContext,
@@ -351,7 +406,7 @@ fn attach_to_tree<S>(
     Ok((start, scope))
 }
 
-/// Where a run that stands in the tree is told things.
+/// Returns the control state of a run in a scope, and the target of its messages.
 fn message_target<S>(run: &RunContext, stored: Option<&DurableOptions<S>>) -> (Arc<RunControl>, MessageTarget) {
     let (run_control, inbox) =
         (run.details().run_control.get_or_init(Arc::default), run.details().inbox.get_or_init(Arc::default));

@@ -1,4 +1,4 @@
-//! `Resume`: a stored run before it continues. `checkpoint` names its store and returns the run.
+//! [`Resume`]: the options of a stored run before it continues.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::changes::{ResumeChanges, ResumePoint};
@@ -12,10 +12,15 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
 
-/// A run to be gone on with; from [`CompiledGraph::resume`]. Its [`checkpoint`](Self::checkpoint) says in which store it is, and gives the run.
+/// A stored run that is about to continue. Returned by [`CompiledGraph::resume`].
 ///
-/// It goes on after its last step, unless it is told to go on from elsewhere, with another state, or as another run. What is refused leaves the
-/// run as it was. [`CompiledGraph::history`] shows what there is to go back to.
+/// A resume needs a store: [`checkpoint`](Self::checkpoint) names it and returns the run as
+/// [`RunOptions`], which can be awaited. A `Resume` alone is not a future. To pass the run to
+/// `tokio::spawn`, call `.into_future()` after `checkpoint`.
+///
+/// By default the run continues after its last committed step. The methods below select another
+/// record, another state or a new run. If a resume is rejected, the stored run stays unchanged.
+/// [`CompiledGraph::history`] lists the records to go back to.
 ///
 /// ```
 /// # use pleach::store::MemoryStore;
@@ -23,19 +28,20 @@ use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = Graph::<u32>::new("adding")
-/// #     .add_node("one", |n: u32| async move { Ok::<_, String>(n + 1) })
-/// #     .add_node("ten", |n: u32| async move { Ok::<_, String>(n + 10) })
+/// #     .add_node("one", |n: u32| async move { n + 1 })
+/// #     .add_node("ten", |n: u32| async move { n + 10 })
 /// #     .add_edge("one", "ten").add_edge("ten", END).set_entry("one").compile()?;
 /// let store = MemoryStore::new();
 /// assert_eq!(graph.run(0).id("sum").checkpoint(&store).await?, 11);
 ///
-/// // Back to where "one" was done, with another state; and the same as a run of its own, while the first stays as it is.
+/// // Rewinds to the record after "one", with another state.
 /// assert_eq!(graph.resume("sum").rewind_to(2).with_state(|n| n + 100).checkpoint(&store).await?, 111);
+/// // Forks a new run from the same record. The first run stays as it is.
 /// assert_eq!(graph.resume("sum").rewind_to(2).fork_as("sum-2").checkpoint(&store).await?, 11);
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a run goes on once it is told where it is stored, and awaited"]
+#[must_use = "a resume does nothing until `checkpoint` names the store and the run is awaited"]
 pub struct Resume<S> {
     graph: CompiledGraph<S>,
     run: Arc<str>,
@@ -50,56 +56,80 @@ impl<S: Send + 'static> Resume<S> {
         Self { graph, run, takes_over: false, fork: None, answers: Vec::new(), changes: ResumeChanges::default() }
     }
 
-    /// Takes the run from whoever holds it, and lets one that is stuck go on. Its driver is fenced: it cannot commit any more.
+    /// Takes the run from its current driver, and resets a stuck run so that it can continue.
+    ///
+    /// The former driver is fenced: its next commit fails, and its run ends with
+    /// [`Fenced`](crate::RunFault::Fenced).
     pub fn take_over(mut self) -> Self {
         self.takes_over = true;
         self
     }
 
-    /// Answers the interrupt of this key. An answer that the node cannot read, or that nothing waits for, ends this resume with
-    /// [`AnswerRefused`](crate::RunFault::AnswerRefused): nothing is consumed, and the run waits on.
+    /// Answers the interrupt with this key.
+    ///
+    /// # Errors
+    /// If the node cannot decode the answer, or no interrupt with this key waits, the resume ends
+    /// with [`AnswerRefused`](crate::RunFault::AnswerRefused). The answer is not stored and the run
+    /// keeps waiting.
     pub fn resume_with(mut self, key: impl AsRef<str>, answer: &(impl Serialize + ?Sized)) -> Self {
         self.answers.push((answer_name(key.as_ref()), serde_json::to_vec(answer)));
         self
     }
 
-    /// Goes on as the run stood after the record of this sequence, whatever became of it since: also if it has ended.
+    /// Continues from the state of the run after the record with this sequence number, even if the
+    /// run has ended.
     ///
-    /// Nothing is deleted: the states of that moment are written anew, at the end of the log. Every node from there on has a new idempotency key,
-    /// and so have its effects; effects that were recorded before stay recorded. What can be undone is what could be then: undos of later steps
-    /// will not run. A record that was removed is [`Pruned`](crate::store::StoreError::Pruned), one that never was
-    /// [`NoSuchRow`](crate::store::StoreError::NoSuchRow).
+    /// - Nothing is deleted: the states of that record are written again at the end of the log.
+    /// - Every node after that record gets a new idempotency key, and so do its effects. Effects
+    ///   that were recorded before it stay recorded.
+    /// - Undos of later steps will not run.
+    ///
+    /// # Errors
+    /// - [`Pruned`](crate::store::StoreError::Pruned): the record was removed.
+    /// - [`NoSuchRow`](crate::store::StoreError::NoSuchRow): the log never had this record.
     pub fn rewind_to(mut self, sequence: u64) -> Self {
         self.changes.point = ResumePoint::After(sequence);
         self
     }
 
-    /// Runs the last node that was done once more, under a new idempotency key, with the state that it had been given; its effects are done anew.
-    /// What other branches did meanwhile stays.
+    /// Runs the last completed node again, with the state that it got then.
+    ///
+    /// The node has a new idempotency key, so its effects are executed again. The work of other
+    /// branches stays.
     pub fn replay_last(mut self) -> Self {
         self.changes.point = ResumePoint::LastStep;
         self
     }
 
-    /// Goes on with what `change` makes of the state, which is written down first. The node that is next has a new idempotency key.
+    /// Replaces the state with the result of `change` and commits it before the run continues.
     ///
-    /// Only for a run with one line of control: while a fan-out or a subgraph is open it is [`Branched`](ResumeError::Branched).
+    /// The next node gets a new idempotency key.
+    ///
+    /// # Errors
+    /// The run must have a single token: while a fan-out or a subgraph is open, the resume ends
+    /// with [`Branched`](ResumeError::Branched).
     pub fn with_state(mut self, change: impl FnOnce(S) -> S + Send + 'static) -> Self {
         self.changes.replace = Some(Box::new(change));
         self
     }
 
-    /// Goes on only if the state is good. It is asked about each state that the run stands on, after migrations and changes: in a fan-out, about
-    /// that before it and those of all branches that have begun. What subgraphs have inside is not asked about.
+    /// Continues only if `check` accepts every current state of the run.
+    ///
+    /// `check` runs after migrations and changes. In a fan-out it sees the state before the fan-out
+    /// and the state of each branch that has started. States inside subgraphs are not checked.
+    ///
+    /// # Errors
+    /// If `check` fails, the resume ends with [`Invalid`](crate::ResumeError::Invalid).
     pub fn validate<E: Into<BoxError>>(mut self, check: impl Fn(&S) -> Result<(), E> + Send + 'static) -> Self {
         self.changes.validate = Some(Box::new(move |state| check(state).map_err(Into::into)));
         self
     }
 
-    /// Goes on as a new run of this id; the run itself stays as it is, held or not, and may be deleted.
+    /// Continues as a new run with this id. The first run stays unchanged and is not claimed.
     ///
-    /// The new run has a copy of all that it stands on, and its own keys. If it fails, it undoes what it did itself, and nothing that the first
-    /// one did. A run that has ended is forked from an earlier record: [`rewind_to`](Self::rewind_to) says which.
+    /// The new run gets a copy of the current records and its own idempotency keys, so the first
+    /// run may be deleted. If the new run fails, it undoes only its own steps. To fork a run that
+    /// has ended, select an earlier record with [`rewind_to`](Self::rewind_to).
     pub fn fork_as(mut self, id: impl Into<Arc<str>>) -> Self {
         self.fork = Some(id.into());
         self
@@ -107,7 +137,9 @@ impl<S: Send + 'static> Resume<S> {
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> Resume<S> {
-    /// Goes on with it as it is in this store, and writes down its further steps there.
+    /// Names the store of the run and returns the run, ready to be awaited.
+    ///
+    /// Further steps are committed to the same store.
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> RunOptions<'static, S> {
         let Self { graph, run, takes_over, answers, fork, changes } = self;
         let (id, origin) = match fork {

@@ -1,4 +1,4 @@
-//! The options of a run that is stored.
+//! The options of a stored run, as methods of [`RunOptions`].
 
 use crate::control::RunRemote;
 use crate::durable::drive;
@@ -15,80 +15,107 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
-    /// Keeps the run in this store: each step is durable before the next begins, and the run can be [resumed](crate::CompiledGraph::resume)
-    /// after a crash. A run with this id that is there already is [`Exists`](crate::RunFault::Exists).
+    /// Stores the run: each step is durable before the next one starts.
     ///
-    /// The run survives a short outage of the store. Commits, renewals and reads that fail as [`Unavailable`](crate::store::StoreError::Unavailable) are
-    /// repeated with backoff until the lease is about to end, for three quarters of the [`lease`](Self::lease) at most; then the run ends with
-    /// [`Checkpoint`](crate::RunFault::Checkpoint), and can be resumed. Hooks hear of the first failure
-    /// ([`StoreUnavailable`](crate::RunEvent::StoreUnavailable)) and of the recovery ([`StoreAnswers`](crate::RunEvent::StoreAnswers)). Making
-    /// or claiming a run is not repeated.
+    /// After a crash the run can be [resumed](crate::CompiledGraph::resume).
+    ///
+    /// The run survives a short outage of the store. Commits, renewals and reads that fail with
+    /// [`Unavailable`](crate::store::StoreError::Unavailable) are retried with backoff for at most
+    /// three quarters of the [`lease`](Self::lease). Hooks get
+    /// [`StoreUnavailable`](crate::RunEvent::StoreUnavailable) at the first failure and
+    /// [`StoreAnswers`](crate::RunEvent::StoreAnswers) at the recovery. The creation and the claim
+    /// of a run are not retried.
+    ///
+    /// # Errors
+    /// - [`Exists`](crate::RunFault::Exists): the store already has a run with this id. See
+    ///   [`attach`](Self::attach).
+    /// - [`Checkpoint`](crate::RunFault::Checkpoint): the store failed until the lease was about to
+    ///   expire. The run can be resumed.
     pub fn checkpoint(self, store: &(impl Store + Clone)) -> Self {
         self.stored(DurableOptions::new(Arc::new(store.clone()), RunSource::New))
     }
 
-    /// Goes on with the run that has this id, if there is one; what it began with then counts, and not this state.
+    /// Resumes the run with this id if the store already has one. The given state is then ignored.
+    ///
+    /// Default: an existing run is an [`Exists`](crate::RunFault::Exists) error.
     pub fn attach(self) -> Self {
         self.keep_as(|storage| storage.attaches = true)
     }
 
-    /// Leaves the run to whoever claims it: a [`Worker`](crate::Worker), here or elsewhere. It is durable once this returns.
+    /// Creates the run and leaves it to a [`Worker`](crate::Worker), in this or another process.
     ///
-    /// What is said here of how it runs (limits, hooks, extensions) is said by the worker that drives it.
+    /// The run is durable when this method returns. The worker sets the options of the execution,
+    /// such as limits, hooks and extensions; those given here are not stored.
+    ///
+    /// # Errors
+    /// The run has no store, or the store rejected it. The error contains the state.
     pub async fn enqueue(self) -> Result<RunRemote, RunError<S>> {
-        // What others need of it is taken now: a scope that it was given is not part of that.
-        let first = self.into_first();
-        drive::enqueue(first?).await
+        // The scope option is dropped: a worker cannot use it.
+        let queued = self.into_queued();
+        drive::enqueue(queued?).await
     }
 
-    /// How long the run stays with a driver that is not heard of, before another may claim it; 30 seconds unless told.
+    /// Sets how long a claim on the run lasts without renewal. Default: 30 s.
+    ///
+    /// The driver renews the lease after a quarter of this time. If the driver dies, another one
+    /// can claim the run after the lease has expired.
     pub fn lease(self, lease: Duration) -> Self {
         self.keep_as(|storage| storage.lease = lease)
     }
 
-    /// The version of the type of the state; 0 unless told. Raise it with the type, and say how states of earlier versions are
-    /// [migrated](Self::migrations).
+    /// Sets the version of the state type. Default: 0.
+    ///
+    /// Increase it when the type changes, and add a [migration](Self::migrations) for states of
+    /// earlier versions.
     pub fn schema(self, version: u32) -> Self {
         self.keep_as(|storage| storage.schema = version)
     }
 
-    /// What is done with a run that an earlier version of the graph began. Without them it is a [`Mismatch`](crate::RunFault::Mismatch).
+    /// Sets how a run of an earlier graph version is migrated. Default: it is a
+    /// [`Mismatch`](crate::RunFault::Mismatch).
     pub fn migrations(self, migrations: &Migrations) -> Self {
         self.keep_as(|storage| storage.migrations = migrations.clone())
     }
 
-    /// How many of the last records are kept while the run lives; 100 unless told. What a resume, an undo or a replay of
-    /// the last node needs is kept in any case.
+    /// Sets how many of the last records are kept while the run lives. Default: 100, minimum 1.
+    ///
+    /// Older records that a resume, an undo or a replay of the last node needs are kept as well.
     pub fn keep_records(self, records: u64) -> Self {
         self.keep_as(|storage| storage.rows_kept = records.max(1))
     }
 
-    /// How long runs are kept that have ended; 30 days unless told. They are removed in the background, by runs that begin in the same store.
+    /// Sets how long ended runs are kept. Default: 30 days.
+    ///
+    /// They are removed in the background when new runs start in the same store.
     pub fn keep_ended(self, time: Duration) -> Self {
         self.keep_as(|storage| storage.ended_kept = time)
     }
 
-    /// How many bytes one state may have as JSON; 16 MiB unless told.
+    /// Limits the size of one state as JSON, in bytes. Default: 16 MiB.
     pub fn max_state_bytes(self, bytes: usize) -> Self {
         self.keep_as(|storage| storage.body_bytes_max = bytes)
     }
 
-    /// The most records of one commit, for tests of what a crash between two commits leaves.
+    /// Limits the records of one commit. Only for tests of a crash between two commits.
     #[doc(hidden)]
     pub fn max_commit_records(self, records: usize) -> Self {
         self.keep_as(|storage| storage.commit_rows_max = records.max(1))
     }
 
-    /// Goes on when the store fails, with no further checkpoints; hooks hear of it as
-    /// [`CheckpointsLost`](crate::RunEvent::CheckpointsLost). Without it the run stops.
+    /// Continues without further checkpoints when the store fails. Default: the run ends.
     ///
-    /// A store that is unavailable is asked again for one second at most, and for three quarters of the [`lease`](Self::lease) if that is shorter.
-    /// Then the run goes on without it, for good. If the lease cannot be renewed, the run goes on without the store when the lease is about to end.
+    /// - Hooks get [`CheckpointsLost`](crate::RunEvent::CheckpointsLost).
+    /// - An unavailable store is retried for one second, or for three quarters of the
+    ///   [`lease`](Self::lease) if that is shorter. After that the run does not use the store
+    ///   again.
+    /// - If the lease cannot be renewed, the run continues without the store shortly before the
+    ///   lease expires.
     pub fn best_effort(self) -> Self {
         self.keep_as(|storage| storage.is_best_effort = true)
     }
 
-    /// Makes it a run that is held already, on these terms as far as they are those of its holder.
+    /// Makes this the execution of a run that a worker has claimed, with the options of that
+    /// worker.
     pub(crate) fn assign(mut self, (claim, asked_at): (Claim, Moment), holder: LogOptions) -> Self {
         if let Some(stored) = self.stored_mut() {
             stored.store = Arc::clone(&holder.store);
@@ -97,13 +124,14 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// The schemas of runs that it can go on with: its own, and those before it from which migrations lead there without a gap.
+    /// Returns the schemas that this run can resume: its own, and earlier ones with an unbroken
+    /// chain of migrations.
     pub(crate) fn schemas(mut self) -> std::ops::RangeInclusive<u32> {
         let StorageOptions { schema, migrations, .. } = self.storage();
         migrations.oldest_to(*schema)..=*schema
     }
 
-    /// It makes no difference whether the store is named before or after.
+    /// Changes a storage option, before or after the store is named.
     fn keep_as(mut self, change: impl FnOnce(&mut StorageOptions)) -> Self {
         change(self.storage());
         self

@@ -1,4 +1,7 @@
-//! `RunStream`: a run as a stream of its events.
+//! [`RunStream`]: a run as a stream of its events.
+//!
+//! The hooks of the run push events into a bounded queue; the reader of the stream polls the run.
+//! The lock of the queue is never held while a waker is woken or an event is dropped.
 
 use crate::context::events::{Hooks, RunEvent};
 use crate::error::Outcome;
@@ -12,23 +15,51 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How many events wait to be read before the oldest are left out. A run that is driven by its reader comes nowhere near it,
-/// unless a node says that much in one go.
+/// The number of events that wait to be read before the oldest are dropped: 1,024.
+///
+/// The reader of a stream also drives the run, so only a node that emits more events at once
+/// reaches this limit.
 pub const STREAM_CAPACITY: usize = 1_024;
 
-/// One item of a [`RunStream`].
+/// One item of a [`RunStream`]: an event, a gap, or the end.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunUpdate<S> {
-    /// Something happened.
+    /// An event of the run, in order.
     Event(RunEvent<S>),
-    /// So many events, older than those that follow, are gone: the reader was too slow.
+    /// This many older events were dropped because the queue was full.
     Missed(u64),
-    /// The run has ended, and nothing follows.
+    /// The run has ended with this outcome. It is the last item.
     Ended(Outcome<S>),
 }
 
-/// A run as a stream of [`RunUpdate`]s; from [`RunOptions::stream`]. Dropping it ends the run.
+/// A run as a stream of [`RunUpdate`]s. Returned by [`RunOptions::stream`].
+///
+/// Reading the stream drives the run. Dropping the stream ends the run.
+///
+/// ```
+/// use pleach::graph::RunUpdate;
+/// use pleach::{END, Graph};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("doubling")
+///     .add_node("double", |n: u32| async move { n * 2 })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let mut stream = graph.run(21).stream();
+/// while let Some(update) = stream.next().await {
+///     match update {
+///         RunUpdate::Event(event) => println!("{event:?}"),
+///         RunUpdate::Ended(outcome) => assert_eq!(outcome?, 42),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "streams do nothing unless read"]
 pub struct RunStream<S> {
     run: Option<RunFuture<S>>,
@@ -52,7 +83,7 @@ impl<S: Clone + Send + Sync + 'static> RunStream<S> {
         Self { run: Some(options.hooks(hooks).into_future()), queue, outcome: None }
     }
 
-    /// The next update, `None` after the last.
+    /// Returns the next update, or `None` after [`RunUpdate::Ended`]. It is cancel safe.
     pub async fn next(&mut self) -> Option<RunUpdate<S>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

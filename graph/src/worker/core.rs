@@ -1,5 +1,7 @@
-//! `WorkerCore`: what the parts of a running worker share: the runs it holds, and what happens when
-//! one ends.
+//! [`WorkerCore`]: the state that the parts of a running worker share.
+//!
+//! It owns the held runs, starts a claimed run, and decides what follows when one ends. The lock
+//! guards only `CoreState`. Wakers, listeners, dropped runs and store calls come after unlock.
 
 use crate::control::RunRef;
 use crate::durable::options::RECORDS_KEPT_DEFAULT;
@@ -20,11 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a run that could not be driven is left alone, at first and at most, and by how much longer each time.
+/// The first and the longest rest of a run that could not be driven. It grows by [`REST_FACTOR`].
 pub(super) const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const REST_FACTOR: u32 = 4;
 
-/// How long a call of the store may take.
+/// The time limit of one store call.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct WorkerCore {
@@ -32,7 +34,7 @@ pub(super) struct WorkerCore {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) settings: Settings,
     owner: String,
-    /// How many claims there were.
+    /// The number of claims so far.
     claims: AtomicU64,
     pub(super) graphs: Vec<KnownGraph>,
     listener: Option<Listener>,
@@ -42,22 +44,22 @@ pub(super) struct WorkerCore {
 
 #[derive(Default)]
 struct CoreState {
-    /// In one order whatever the process: one seed gives one trace.
+    /// Ordered, so that a simulation with one seed always gives the same trace.
     held: BTreeMap<Held, HeldRun>,
     /// A run waits for its lease to be renewed.
     is_renewal_wanted: bool,
-    /// It takes no more runs.
+    /// No more runs are claimed.
     is_closing: bool,
-    /// A claim is under way: its runs are not among `held` yet.
+    /// A claim is in progress, and its runs are not yet in `held`.
     is_claiming: bool,
     /// The last suspect that was driven.
     suspect: Option<Suspect>,
-    /// The store has not answered since.
+    /// The last store call failed.
     is_store_down: bool,
-    waiting: Vec<Waker>,
+    wakers: Vec<Waker>,
 }
 
-/// A claim is under way, until this is dropped: its runs are among those held then.
+/// Marks a claim in progress until it is dropped. By then its runs are in `held`.
 pub(super) struct ClaimInProgress(Arc<WorkerCore>);
 
 impl Drop for ClaimInProgress {
@@ -66,7 +68,7 @@ impl Drop for ClaimInProgress {
     }
 }
 
-/// A run that is held.
+/// A run that the worker holds.
 struct HeldRun {
     lease: Arc<RunLease>,
     control: Option<RunRef>,
@@ -79,8 +81,8 @@ impl WorkerCore {
         Self { store, runtime, settings, owner, claims: AtomicU64::new(0), graphs, listener, runs, state: Mutex::default() }
     }
 
-    /// Who holds the runs of the next claim. Each claim has an owner of its own: a run whose lease has ended, and that this worker claims again, was taken
-    /// over, and stores count that by the owner.
+    /// Returns the lease owner for the next claim. Each claim has a different one: stores count
+    /// takeovers by owner, and a new claim of an expired run is a takeover even by the same worker.
     pub(super) fn next_owner(&self) -> String {
         format!("{}-{}", self.owner, self.claims.fetch_add(1, Relaxed) + 1)
     }
@@ -89,27 +91,27 @@ impl WorkerCore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and wakes whoever waits for a change.
+    /// Changes the state, then wakes all waiting tasks.
     fn change<T>(&self, change: impl FnOnce(&mut CoreState) -> T) -> T {
-        let (answer, waiting) = {
+        let (answer, wakers) = {
             let mut state = self.lock();
-            (change(&mut state), std::mem::take(&mut state.waiting))
+            (change(&mut state), std::mem::take(&mut state.wakers))
         };
-        waiting.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         answer
     }
 
-    /// Waits until the state is so.
+    /// Waits until `is_so` returns a value for the state.
     async fn until<T>(&self, mut is_so: impl FnMut(&CoreState) -> Option<T>) -> T {
         poll_fn(|cx| {
-            // Before the lock, and what is left of it is dropped after.
+            // Cloned before the lock; an unused clone is dropped after it.
             let mut waker = Some(cx.waker().clone());
             let mut state = self.lock();
             match is_so(&state) {
                 Some(answer) => Poll::Ready(answer),
                 None => {
-                    if !state.waiting.iter().any(|known| known.will_wake(cx.waker())) {
-                        state.waiting.extend(waker.take());
+                    if !state.wakers.iter().any(|known| known.will_wake(cx.waker())) {
+                        state.wakers.extend(waker.take());
                     }
                     Poll::Pending
                 }
@@ -118,14 +120,15 @@ impl WorkerCore {
         .await
     }
 
-    pub(super) fn tell(&self, event: &WorkerEvent) {
+    pub(super) fn report(&self, event: &WorkerEvent) {
         if let Some(listener) = &self.listener {
-            // A listener that panics harms nobody.
+            // A panic of the listener must not end the worker.
             drop(catch_panic(|| listener(event)));
         }
     }
 
-    /// Waits until there is room for so many runs: for how many; `None` if no more are taken.
+    /// Waits until the limit has room for `wanted` runs. Returns the room, or `None` if the worker
+    /// is closing.
     pub(super) async fn room(&self, wanted: usize) -> Option<usize> {
         self.until(|state| match self.settings.limit.saturating_sub(state.held.len()) {
             _ if state.is_closing => Some(None),
@@ -135,17 +138,17 @@ impl WorkerCore {
         .await
     }
 
-    /// Waits until no more runs are taken.
+    /// Waits until the worker is closing.
     pub(super) async fn closing(&self) {
         self.until(|state| state.is_closing.then_some(())).await;
     }
 
-    /// Waits until it is closing, holds nothing and claims nothing.
+    /// Waits until the worker is closing, holds no run and has no claim in progress.
     pub(super) async fn all_ended(&self) {
         self.until(|state| (state.is_closing && !state.is_claiming && state.held.is_empty()).then_some(())).await;
     }
 
-    /// Begins a claim, unless it is closing.
+    /// Starts a claim, unless the worker is closing.
     pub(super) fn begin_claim(self: &Arc<Self>) -> Option<ClaimInProgress> {
         let mut state = self.lock();
         state.is_claiming = !state.is_closing;
@@ -156,28 +159,28 @@ impl WorkerCore {
         self.change(|state| state.is_closing = true);
     }
 
-    /// Cuts off what runs: it is given up.
-    pub(super) fn cut_off(&self) {
+    /// Cancels all driven runs, which releases them.
+    pub(super) fn cancel_runs(&self) {
         self.runs.cancel(Cause::Because("the worker shuts down".into()));
     }
 
-    /// A run is no longer held.
-    pub(super) fn let_go(&self, held: &Held) {
+    /// Removes a run from `held`.
+    pub(super) fn remove_held(&self, held: &Held) {
         drop(self.change(|state| state.held.remove(held)));
     }
 
-    /// The runs that are held, and their leases.
+    /// Returns the held runs with their leases.
     pub(super) fn held(&self) -> Vec<(Held, Arc<RunLease>)> {
-        self.lock().held.iter().map(|(held, holding)| (held.clone(), Arc::clone(&holding.lease))).collect()
+        self.lock().held.iter().map(|(held, held_run)| (held.clone(), Arc::clone(&held_run.lease))).collect()
     }
 
-    /// The same, to be renewed now.
+    /// Returns the held runs for a renewal, and clears the request for one.
     pub(super) fn held_to_renew(&self) -> Vec<(Held, Arc<RunLease>)> {
         self.lock().is_renewal_wanted = false;
         self.held()
     }
 
-    /// A run waits for its lease to be renewed, before it goes on.
+    /// Requests a renewal: a run waits for it.
     fn want_renewal(&self) {
         self.change(|state| state.is_renewal_wanted = true);
     }
@@ -190,18 +193,18 @@ impl WorkerCore {
         self.lock().suspect = Some(suspect);
     }
 
-    /// The suspect that is driven, if there is one.
+    /// Returns the suspect that is still held, if any.
     pub(super) fn suspect(&self) -> Option<Suspect> {
         let state = self.lock();
         state.suspect.clone().filter(|suspect| state.held.contains_key(&suspect.held))
     }
 
-    /// A run that is driven.
+    /// Returns a reference to a driven run.
     pub(super) fn run(&self, id: &str) -> Option<RunRef> {
-        self.lock().held.iter().find(|(held, _)| held.run == id).and_then(|(_, holding)| holding.control.clone())
+        self.lock().held.iter().find(|(held, _)| held.run == id).and_then(|(_, held_run)| held_run.control.clone())
     }
 
-    /// Drives a run that was claimed.
+    /// Takes a claimed run into `held` and starts to drive it.
     pub(super) fn take(self: &Arc<Self>, claim: Claim, asked_at: Moment) {
         let held = Held::of(&claim.run);
         let worker = Arc::downgrade(self);
@@ -215,14 +218,14 @@ impl WorkerCore {
         });
         let known = self.graphs.iter().find(|known| known.drives(&claim));
         let (Some(known), false) = (known, is_closing) else {
-            // The store gave what was not asked for, or too late.
-            let release = self.releasing(&lease, &held);
-            self.settle(held, RunEnd::GivenUp, release);
+            // The store returned a run of an unknown graph, or the worker is closing.
+            let release = self.release_future(&lease, &held);
+            self.finish(held, RunEnd::GivenUp, release);
             return;
         };
         let Held { run, epoch, .. } = held.clone();
-        self.tell(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
-        let (core, ending, kept) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
+        self.report(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
+        let (core, held_by, its_lease) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
         let log_options = LogOptions {
             store: Arc::clone(&self.store),
             lease: self.settings.lease,
@@ -236,59 +239,59 @@ impl WorkerCore {
             timeout: Timeout::default(),
         };
         if Moment::now(&*self.runtime).since(asked_at) >= self.settings.lease / LEASE_PARTS {
-            // The claim was answered late.
+            // The store took long to answer, so part of the lease is already over.
             self.want_renewal();
         }
-        let ended = Box::new(move |verdict| core.ended(ending, &kept, verdict));
+        let ended = Box::new(move |result| core.ended(held_by, &its_lease, result));
         let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), log_options, ended });
-        if let Some(holding) = self.lock().held.get_mut(&held) {
-            holding.control = control;
+        if let Some(held_run) = self.lock().held.get_mut(&held) {
+            held_run.control = control;
         }
     }
 }
 
-/// What becomes of runs.
+/// The end of runs.
 impl WorkerCore {
-    /// A run is not driven any more.
-    fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, verdict: DriveResult) {
-        let end = match verdict {
-            DriveResult::Trouble(reason) => return self.leave_alone(held, lease, reason),
-            DriveResult::Prevented(why) => return self.give_back(held, lease, why),
-            DriveResult::TooNew(reason) => return self.leave_to_newer(held, lease, reason),
+    /// Handles the end of a driven run.
+    fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, result: DriveResult) {
+        let end = match result {
+            DriveResult::Trouble(reason) => return self.handle_trouble(held, lease, reason),
+            DriveResult::Unserved(why) => return self.handle_unserved(held, lease, why),
+            DriveResult::TooNew(reason) => return self.handle_too_new(held, lease, reason),
             DriveResult::Over(end) => end,
-            // Its last commit said so.
+            // The last commit ended the run and released the lease.
             DriveResult::CutOff if lease.is_released() => RunEnd::Cancelled,
             DriveResult::CutOff => RunEnd::GivenUp,
         };
-        let released = if end == RunEnd::Lost { None } else { self.releasing(lease, &held) };
-        self.settle(held, end, released);
+        let released = if end == RunEnd::Lost { None } else { self.release_future(lease, &held) };
+        self.finish(held, end, released);
     }
 
-    /// Gives a run up that could not be driven because of itself. It rests in the store, and takes no place here; the store counts how often.
-    fn leave_alone(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (core, leaving) = (Arc::clone(self), lease.take_leaving());
+    /// Releases a run that itself could not be driven. The store counts it and lets the run rest.
+    fn handle_trouble(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
+        let (core, release_work) = (Arc::clone(self), lease.take_leaving());
         self.runtime.spawn(Box::pin(async move {
-            if let Some(ReleaseWork { commit, .. }) = leaving {
+            if let Some(ReleaseWork { commit, .. }) = release_work {
                 commit.await;
             }
             let (wait, follows) = match core.release_troubled(&held, &reason).await {
-                Ok(left) => (left.rest(), left.event(&held.run, &reason)),
+                Ok(result) => (result.rest(), result.event(&held.run, &reason)),
                 Err(error) => {
-                    // Its lease will end.
+                    // The lease will expire.
                     core.store_failed("release", &error, Duration::ZERO);
                     (core.settings.lease, None)
                 }
             };
             let end = RunEnd::Trouble { error: reason, wait };
-            core.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
-            follows.iter().for_each(|event| core.tell(event));
-            core.let_go(&held);
+            core.report(&WorkerEvent::Ended { run: held.run.clone(), end });
+            follows.iter().for_each(|event| core.report(event));
+            core.remove_held(&held);
         }));
     }
 
-    /// Gives a run up that could not be driven.
+    /// Releases a run that could not be driven, with a rest that grows with its takeovers.
     pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<ReleaseResult, StoreError> {
-        // A commit since the claim has set the count back.
+        // A commit since the claim has reset the count.
         let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
         let (first, most) = REST;
         let rest = self.jitter((first * REST_FACTOR.saturating_pow(takeovers)).min(most));
@@ -301,31 +304,31 @@ impl WorkerCore {
         })
     }
 
-    /// Tells of the end of a run, does what is left to do for it, and lets go of it.
-    pub(super) fn settle(self: &Arc<Self>, held: Held, end: RunEnd, left: Option<BoxFuture<'static, ()>>) {
-        self.tell(&WorkerEvent::Ended { run: held.run.clone(), end });
-        let Some(left) = left else {
-            self.let_go(&held);
+    /// Reports the end of a run, completes its release, and removes it from `held`.
+    pub(super) fn finish(self: &Arc<Self>, held: Held, end: RunEnd, release: Option<BoxFuture<'static, ()>>) {
+        self.report(&WorkerEvent::Ended { run: held.run.clone(), end });
+        let Some(release) = release else {
+            self.remove_held(&held);
             return;
         };
         let core = Arc::clone(self);
         self.runtime.spawn(Box::pin(async move {
-            left.await;
-            core.let_go(&held);
+            release.await;
+            core.remove_held(&held);
         }));
     }
 
-    /// What gives a run up, unless it is.
-    fn releasing(self: &Arc<Self>, lease: &Arc<RunLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
-        if let Some(leaving) = lease.take_leaving() {
-            return Some(leaving.all());
+    /// Returns the future that releases a run, unless it is already released.
+    fn release_future(self: &Arc<Self>, lease: &Arc<RunLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
+        if let Some(release_work) = lease.take_leaving() {
+            return Some(release_work.all());
         }
         let (core, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);
         let release = async move {
             if lease.is_held()
                 && let Err(error) = core.bounded(CALL_MAX, core.store.release(held, Release::AsIs)).await
             {
-                // Its lease will end.
+                // The lease will expire.
                 core.store_failed("release", &error, Duration::ZERO);
             }
         };
@@ -333,9 +336,9 @@ impl WorkerCore {
     }
 }
 
-/// The store, and time.
+/// Store calls and time.
 impl WorkerCore {
-    /// What a call of the store comes to, within this time.
+    /// Runs a store call with a time limit.
     pub(super) async fn bounded<T>(&self, time: Duration, mut call: StoreFuture<'_, T>) -> Result<T, StoreError> {
         let mut timer = self.runtime.sleep_until(self.runtime.now() + time);
         poll_fn(|cx| match call.as_mut().poll(cx) {
@@ -347,28 +350,28 @@ impl WorkerCore {
         .await
     }
 
-    /// Logs only the first failure: a store that is down fails again and again.
+    /// Reports a failed store call. Only the first one in a row is logged.
     pub(super) fn store_failed(&self, op: &'static str, error: &StoreError, wait: Duration) {
         if !std::mem::replace(&mut self.lock().is_store_down, true) {
-            tracing::warn!(runs = %self.runs.path(), op, %error, "the store of this worker failed; it is asked again until it answers");
+            tracing::warn!(runs = %self.runs.path(), op, %error, "the store of this worker failed; its calls are retried with backoff until it answers");
         }
-        self.tell(&WorkerEvent::StoreFailed { op, error: error.to_string(), wait });
+        self.report(&WorkerEvent::StoreFailed { op, error: error.to_string(), wait });
     }
 
     pub(super) fn store_answered(&self) {
         if std::mem::take(&mut self.lock().is_store_down) {
             tracing::warn!(runs = %self.runs.path(), "the store of this worker answers again");
-            self.tell(&WorkerEvent::StoreAnswers);
+            self.report(&WorkerEvent::StoreAnswers);
         }
     }
 
-    /// A little less than `wait`, so that not all do it at the same time.
+    /// Shortens `wait` by up to a quarter at random, so that workers do not act at the same time.
     pub(super) fn jitter(&self, wait: Duration) -> Duration {
         let quarter = (wait / 4).as_nanos() as u64;
         wait - Duration::from_nanos(if quarter == 0 { 0 } else { self.runtime.random() % quarter })
     }
 
-    /// The wait after so many failures in a row, at first and at most this long.
+    /// Returns the wait after `times` failures in a row, between `first` and `most`.
     pub(super) fn backoff(&self, (first, most): (Duration, Duration), times: u32) -> Duration {
         let doubled = first.saturating_mul(1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX));
         self.jitter(doubled.min(most))

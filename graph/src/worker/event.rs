@@ -1,126 +1,156 @@
-//! `WorkerEvent`: what a worker does, reported as it happens.
+//! [`WorkerEvent`]: what a worker reports, and how it classifies the end of a run.
+//!
+//! | end of the drive | [`DriveResult`] | consequence |
+//! |---|---|---|
+//! | finished, failed, waits, lost | `Over` | reported and released |
+//! | cancelled | `CutOff` | released, unless the last commit ended the run |
+//! | the run itself is broken | `Trouble` | rests longer each time, then is stuck |
+//! | the store failed | `Unserved` | rests for about a second |
+//! | written by a newer version | `TooNew` | rests; a newer worker claims it |
 
 use crate::error::{RunError, RunFault};
 use crate::store::StoreError;
 use std::time::Duration;
 
-/// Something that a worker did, or that happened to it.
+/// An event of a worker, reported to [`Worker::on_event`](crate::Worker::on_event).
+///
+/// ```
+/// use pleach::worker::{RunEnd, WorkerEvent};
+///
+/// fn log(event: &WorkerEvent) {
+///     match event {
+///         WorkerEvent::Ended { run, end: RunEnd::Failed { error } } => eprintln!("run {run} failed: {error}"),
+///         WorkerEvent::Stuck { run, reason } => eprintln!("run {run} is stuck: {reason}"),
+///         WorkerEvent::StoreFailed { op, error, wait } => eprintln!("{op}: {error}; retry in {wait:?}"),
+///         _ => {}
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerEvent {
-    /// It holds a run from now on, and drives it.
+    /// The worker has claimed a run and drives it.
     Claimed {
-        /// The run.
+        /// The id of the claimed run.
         run: String,
-        /// Its graph.
+        /// The name of the run's graph.
         graph: String,
-        /// The epoch of the claim.
+        /// The epoch of the claim: its fencing token.
         epoch: u64,
-        /// The last record of the run: it goes on after it.
+        /// The sequence number of the run's last record; the run continues after it.
         head: u64,
     },
-    /// It does not drive a run any more.
+    /// The worker no longer drives a run.
     Ended {
-        /// The run.
+        /// The id of the run that ended.
         run: String,
-        /// Why.
+        /// Why the worker stopped driving it.
         end: RunEnd,
     },
-    /// A run could not be driven. It was given up, and is left alone for a while; it takes no place meanwhile.
+    /// A run could not be driven. It was released with a rest time, and does not count to the
+    /// limit.
     Rests {
-        /// The run.
+        /// The id of the run that rests.
         run: String,
-        /// Why it could not be driven.
+        /// Why the run could not be driven.
         reason: String,
-        /// How long it is left alone, unless something is posted to it.
+        /// How long no worker claims it, unless it gets an inbox message.
         rest: Duration,
     },
-    /// A run could not be driven [`TAKEOVERS_MAX`](crate::store::TAKEOVERS_MAX) times in a row, and is stuck: nobody claims it until it is resumed with
-    /// [`take_over`](crate::Resume::take_over).
+    /// A run could not be driven [`TAKEOVERS_MAX`](crate::store::TAKEOVERS_MAX) times in a row and
+    /// is now stuck.
+    ///
+    /// No worker claims it until it is resumed with [`take_over`](crate::Resume::take_over).
     Stuck {
-        /// The run.
+        /// The id of the stuck run.
         run: String,
-        /// Why it could not be driven the last time.
+        /// Why the last attempt to drive it failed.
         reason: String,
     },
-    /// A run was written by a later version of this library, or by one with the feature `zstd`, and this worker cannot read it. It was given up and is left
-    /// alone for a while. That does not count against the run: a newer worker drives it.
+    /// A newer version of this library, or one with the feature `zstd`, wrote the run, and this
+    /// worker cannot read it.
+    ///
+    /// The run was released with a rest time for newer workers. This does not count as a takeover.
     LeftToNewer {
-        /// The run.
+        /// The id of the unreadable run.
         run: String,
-        /// What this worker cannot read.
+        /// Which part this worker cannot read.
         reason: String,
-        /// How long it is left alone, unless something is posted to it.
+        /// How long no worker claims it, unless it gets an inbox message.
         rest: Duration,
     },
-    /// The store failed, and is asked again after a while.
+    /// A store call failed. The worker retries it.
     StoreFailed {
-        /// What was tried: `claim`, `renew`, `release`, `prune`.
+        /// The call: `claim`, `renew`, `release` or `prune`.
         op: &'static str,
-        /// Why not.
+        /// The error of the store, as text.
         error: String,
-        /// How long until it is tried again.
+        /// How long the worker waits before the retry.
         wait: Duration,
     },
-    /// The store answers again.
+    /// The store answers again after a failure.
     StoreAnswers,
     /// Runs that ended long ago were removed.
     Pruned {
-        /// How many.
+        /// The number of runs that were removed.
         runs: u64,
     },
 }
 
-/// Why a worker does not drive a run any more.
+/// Why a worker no longer drives a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunEnd {
-    /// It came to its end.
+    /// The run reached the end of its graph.
     Finished,
-    /// It failed, for good.
+    /// The run failed permanently, with or without compensation.
     Failed {
-        /// Why, in words.
+        /// The error of the run, as text.
         error: String,
     },
-    /// It was told to end.
+    /// A command or the deadline cancelled the run permanently.
     Cancelled,
-    /// It waits for a time, or for an answer or signal of one of these names; or it was told to pause.
+    /// The run waits for a time, an answer or a signal, or was paused.
     Waits {
-        /// The keys and names.
+        /// The keys of its interrupts and the names of its signals.
         keys: Vec<String>,
     },
-    /// It was given up as it is, because the worker shuts down.
+    /// The worker is closing and released the run unfinished.
     GivenUp,
-    /// Another driver has it.
+    /// Another driver has claimed the run.
     Lost,
-    /// It could not be driven: it could not be read, not be written, or does not fit its graph; or the store failed. If the run is the reason,
-    /// [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows; if this worker is too old for it, [`WorkerEvent::LeftToNewer`]. If the store is, that does not count against the run, and it rests
-    /// for a second. A store that reads other runs, but not this one, is no reason: then the run is.
+    /// The run could not be driven: it could not be read or written, does not fit its graph, or the
+    /// store failed.
+    ///
+    /// - If the run is the reason, [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows. A
+    ///   store that can read other runs but not this one counts as such.
+    /// - If this worker is too old for it, [`WorkerEvent::LeftToNewer`] follows.
+    /// - If the store is the reason, the run rests for a second and no takeover is counted.
     Trouble {
-        /// Why, in words.
+        /// Why the run could not be driven.
         error: String,
-        /// How long it is left alone; zero if it is stuck.
+        /// How long no worker claims it; zero if it is stuck.
         wait: Duration,
     },
 }
 
-/// What the end of a run means to the worker.
+/// The end of a run, as the worker classifies it.
 pub(super) enum DriveResult {
     Over(RunEnd),
-    /// It was cancelled: with the worker, or for good.
+    /// The run was cancelled: with the worker, or permanently.
     CutOff,
-    /// It could not be driven, because of itself.
+    /// The run itself could not be driven.
     Trouble(String),
-    /// It could not be driven, because of the store or of this worker.
-    Prevented(Unserved),
-    /// It could not be read, because this worker is too old for it.
+    /// The store or this worker could not drive the run.
+    Unserved(Unserved),
+    /// This worker is too old to read the run.
     TooNew(String),
 }
 
-/// Why a run could not be driven although nothing is known against it.
+/// Why a run could not be driven although the run may be sound.
 pub(super) struct Unserved {
     pub(super) error: String,
-    /// The store failed while records or messages of the run were read. That may be the fault of the run: see `prevented`.
+    /// The store failed while it read the run. The run may still be the cause: see `unserved`.
     pub(super) while_reading: bool,
 }
 
@@ -133,8 +163,8 @@ impl DriveResult {
             RunFault::Cancelled { .. } => Self::CutOff,
             RunFault::Ended { .. } => over(RunEnd::Finished),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),
-            fault if is_prevented(fault) => {
-                Self::Prevented(Unserved { error: error.to_string(), while_reading: is_of_reading(fault) })
+            fault if is_unserved(fault) => {
+                Self::Unserved(Unserved { error: error.to_string(), while_reading: is_of_reading(fault) })
             }
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
@@ -142,7 +172,7 @@ impl DriveResult {
     }
 }
 
-/// What became of a run that could not be driven.
+/// The result of releasing a run that could not be driven.
 pub(super) enum ReleaseResult {
     Rests(Duration),
     Stuck,
@@ -150,7 +180,7 @@ pub(super) enum ReleaseResult {
 }
 
 impl ReleaseResult {
-    /// How long it rests.
+    /// Returns how long the run rests.
     pub(super) fn rest(&self) -> Duration {
         match self {
             Self::Rests(rest) => *rest,
@@ -158,7 +188,7 @@ impl ReleaseResult {
         }
     }
 
-    /// What is told of it. Nothing if another driver has it.
+    /// Returns the event to report. `None` if another driver has the run.
     pub(super) fn event(&self, run: &str, reason: &str) -> Option<WorkerEvent> {
         let (run, reason) = (run.to_string(), reason.to_string());
         match self {
@@ -169,14 +199,14 @@ impl ReleaseResult {
     }
 }
 
-/// Whether a run could not be read by this version of the library, or without one of its features.
+/// Returns whether this version of the library, or its features, cannot read the run.
 fn is_too_new(fault: &RunFault) -> bool {
     let RunFault::Checkpoint(error) = fault else { return false };
     matches!(error.store_error(), Some(StoreError::Future { .. } | StoreError::Compressed { .. }))
 }
 
-/// Whether a run could not be driven for a reason that has nothing to do with the run.
-fn is_prevented(fault: &RunFault) -> bool {
+/// Returns whether the run could not be driven for a reason outside of the run.
+fn is_unserved(fault: &RunFault) -> bool {
     match fault {
         RunFault::Checkpoint(error) => {
             error.store_error().is_some_and(|error| error.is_temporary() || matches!(error, StoreError::Unusable { .. }))
@@ -186,7 +216,7 @@ fn is_prevented(fault: &RunFault) -> bool {
     }
 }
 
-/// Whether it was reading the run that failed.
+/// Returns whether reading the run failed.
 fn is_of_reading(fault: &RunFault) -> bool {
     matches!(fault, RunFault::Checkpoint(error) if ["open", "inbox"].contains(&error.op))
 }
@@ -197,7 +227,7 @@ mod tests {
     use crate::error::fault_of;
 
     #[test]
-    fn c13_only_trouble_of_the_run_itself_counts_against_it() {
+    fn c13_only_faults_of_the_run_count_against_it() {
         let counts = |error: StoreError| {
             let error = RunError::<()>::new(fault_of("r", "node", "commit", error), None);
             matches!(DriveResult::of(&error), DriveResult::Trouble(_))

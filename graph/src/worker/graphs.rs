@@ -1,4 +1,4 @@
-//! `KnownGraph`: a graph that a worker can drive, without the type of its state.
+//! [`KnownGraph`]: a graph that a worker can drive, with its state type erased.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::control::RunRef;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 
 pub(super) struct KnownGraph {
     pub(super) name: String,
-    /// Its own, and those of earlier versions that it migrates.
+    /// The fingerprint of the graph, and those of earlier versions that it migrates.
     pub(super) fingerprints: Vec<String>,
-    /// The schema of its state, and those before it from which migrations lead there without a gap.
+    /// The current schema, and earlier ones with an unbroken chain of migrations to it.
     schemas: RangeInclusive<u32>,
     launch: Box<dyn Fn(Assignment<'_>) -> Option<RunRef> + Send + Sync>,
 }
 
-/// A run to be driven.
+/// A claimed run that is about to be driven.
 pub(super) struct Assignment<'a> {
     pub(super) scope: &'a Scope,
     pub(super) claimed: (Claim, Moment),
     pub(super) log_options: LogOptions,
-    /// Called once it has ended and left the tree.
+    /// Called after the run has ended and left the tree.
     pub(super) ended: Box<dyn FnOnce(DriveResult) + Send>,
 }
 
@@ -41,7 +41,7 @@ impl KnownGraph {
     ) -> Self {
         let (name, fingerprints) = (graph.name().to_string(), vec![graph.fingerprint().to_string()]);
         let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or_else(|reason| {
-            tracing::error!(graph = name, %reason, "the options closure failed; the worker claims only runs of schema 0, which fail alike");
+            tracing::error!(graph = name, %reason, "the options closure of this graph panicked; the worker claims only runs of schema 0, and each fails the same way");
             0..=0
         });
         let launch = move |assignment: Assignment<'_>| {
@@ -56,14 +56,14 @@ impl KnownGraph {
                 }
             };
             let run = run.assign(claimed, log_options).within_as(scope, name_of(&id)).id(id);
-            run.into_future().attend(move |outcome| {
+            run.into_future().detach(move |outcome| {
                 ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })
         };
         Self { name, fingerprints, schemas, launch: Box::new(launch) }
     }
 
-    /// The name and versions of the runs that it can drive.
+    /// Returns the name and versions of the runs that it can drive.
     pub(super) fn served(&self) -> impl Iterator<Item = (String, GraphVersion)> {
         let version = |fingerprint: &String, schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
         self.fingerprints
@@ -76,7 +76,7 @@ impl KnownGraph {
         self.name == claim.run.graph && self.fingerprints.contains(fingerprint) && self.schemas.contains(schema)
     }
 
-    /// Drives a run, in a scope of its own within the one that is named.
+    /// Drives a run in a new child scope of the given scope.
     pub(super) fn launch(&self, assignment: Assignment<'_>) -> Option<RunRef> {
         (self.launch)(assignment)
     }
@@ -88,7 +88,8 @@ impl fmt::Debug for KnownGraph {
     }
 }
 
-/// What a run is called in the tree: as its id, if that can stand in a path.
+/// Returns the name of a run in the tree: its id, or a hash of it if the id is not a valid path
+/// segment.
 pub(super) fn name_of(run: &str) -> String {
     match Name::new(run) {
         Ok(_) => run.to_string(),

@@ -1,23 +1,23 @@
-//! Background work of a worker: renews all leases at once, and removes runs that ended long ago.
+//! Background tasks of a worker: lease renewal and removal of runs that ended long ago.
 
 use crate::lease::{LEASE_PARTS, Moment};
 use crate::store::{Held, Prune, Renewed};
 use crate::util::future::either;
-use crate::worker::claims::ASK_AGAIN;
+use crate::worker::claims::RETRY_WAIT;
 use crate::worker::core::{CALL_MAX, WorkerCore};
 use crate::worker::event::WorkerEvent;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often runs that have ended are pruned, and how soon for the first time.
+/// The time between two removals of ended runs, and before the first one.
 const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
 const PRUNE_FIRST: Duration = Duration::from_secs(60);
 
-/// How many runs are removed at once.
+/// The most runs that one call removes.
 const PRUNED_MAX: usize = 256;
 
-/// Renews the leases of all runs until the worker is closing and holds none.
+/// Renews the leases of all held runs until the worker is closing and holds none.
 pub(super) async fn renew_leases(core: Arc<WorkerCore>) {
     let part = core.settings.lease / LEASE_PARTS;
     let renewing = async {
@@ -30,7 +30,7 @@ pub(super) async fn renew_leases(core: Arc<WorkerCore>) {
     either(Box::pin(renewing), Box::pin(core.all_ended())).await;
 }
 
-/// Renews all leases. Returns the wait until the next time.
+/// Renews all leases in one call. Returns the wait until the next renewal.
 async fn renew(core: &WorkerCore, part: Duration, failures: &mut u32) -> Duration {
     let held = core.held_to_renew();
     if held.is_empty() {
@@ -38,7 +38,7 @@ async fn renew(core: &WorkerCore, part: Duration, failures: &mut u32) -> Duratio
     }
     let asked_at = Moment::now(&*core.runtime);
     let all = held.iter().map(|(held, _)| held.clone()).collect();
-    // A lease that is renewed after one part is good for two more, until its run stops.
+    // The last renewal is one part old and the run stops after three: two parts remain for the call.
     match core.bounded(part * 2, core.store.renew(all, core.settings.lease)).await {
         Ok(Renewed { lost, busy, now }) => {
             core.store_answered();
@@ -58,7 +58,7 @@ async fn renew(core: &WorkerCore, part: Duration, failures: &mut u32) -> Duratio
         }
         Err(error) => {
             *failures += 1;
-            let wait = core.backoff(ASK_AGAIN, *failures).min(part);
+            let wait = core.backoff(RETRY_WAIT, *failures).min(part);
             core.store_failed("renew", &error, wait);
             held.iter().for_each(|(_, lease)| lease.failed(error.clone()));
             wait
@@ -66,7 +66,7 @@ async fn renew(core: &WorkerCore, part: Duration, failures: &mut u32) -> Duratio
     }
 }
 
-/// Removes runs that ended long ago, now and then, until the worker is closing.
+/// Removes ended runs periodically until the worker is closing.
 pub(super) async fn prune_runs(core: Arc<WorkerCore>) {
     let pruning = async {
         core.sleep(core.jitter(PRUNE_FIRST)).await;
@@ -78,14 +78,14 @@ pub(super) async fn prune_runs(core: Arc<WorkerCore>) {
     either(Box::pin(pruning), Box::pin(core.closing())).await;
 }
 
-/// Removes some. How long until there may be more.
+/// Removes one batch of ended runs. Returns the wait until the next batch.
 async fn prune(core: &WorkerCore) -> Duration {
     let ended = Prune::Ended { unchanged_for: core.settings.ended_kept, count: PRUNED_MAX };
     match core.bounded(CALL_MAX, core.store.prune(ended)).await {
         Ok(0) => PRUNE_EVERY,
         Ok(runs) => {
-            core.tell(&WorkerEvent::Pruned { runs });
-            if runs < PRUNED_MAX as u64 { PRUNE_EVERY } else { ASK_AGAIN.0 }
+            core.report(&WorkerEvent::Pruned { runs });
+            if runs < PRUNED_MAX as u64 { PRUNE_EVERY } else { RETRY_WAIT.0 }
         }
         Err(error) => {
             core.store_failed("prune", &error, PRUNE_FIRST);

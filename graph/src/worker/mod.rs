@@ -1,4 +1,6 @@
-//! `Worker`: drives the ready runs of a store, of the graphs that it knows. Any number of them, in any number of processes, share one store.
+//! [`Worker`]: claims ready runs of known graphs from a store and drives them.
+//!
+//! Any number of workers in any number of processes can share one store.
 //!
 //! ```
 //! use pleach::store::MemoryStore;
@@ -9,41 +11,45 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = Graph::<u32>::new("doubling")
-//!     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+//!     .add_node("double", |n: u32| async move { n * 2 })
 //!     .add_edge("double", END)
 //!     .set_entry("double")
 //!     .compile()?;
 //! let store = MemoryStore::new();
 //!
-//! // Here, and in as many other processes as there are: drive whatever is ready.
+//! // In this and any other process: claim and drive ready runs.
 //! let worker = Worker::new(&store).graph(&graph).limit(8).start()?;
 //!
-//! // Anywhere: leave a run to the workers, and wait for its end.
+//! // Anywhere: create a run for the workers, and wait for its end.
 //! graph.run(21).id("sum-7").checkpoint(&store).enqueue().await?;
 //! assert_eq!(graph.outcome_of("sum-7", &store).await?, 42);
 //!
-//! // Finish what runs now, for five seconds at most; others go on with the rest.
+//! // Let current runs finish for up to five seconds; other workers resume the rest.
 //! worker.close(Duration::from_secs(5)).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A worker has a scope in the tree, or one of its own. In it stand:
+//! A worker has one scope in the tree:
 //!
 //! ```text
-//!   worker/          ends when it is closed and holds nothing
-//!     runs/          each run that is driven, a scope by its id (see `control`)
-//!     leases         a task: renews the leases of all runs at once
-//!     pruning        a task: removes runs that ended long ago
-//!     claims         a task: claims what is ready, as long as there is room
-//!     desk           an actor: hears that the scope is being closed, and says which runs are held
+//!   worker/          ends when it is closed and holds no run
+//!     runs/          one scope per driven run, named by its id (see `control`)
+//!     leases         task: renews the leases of all held runs in one call
+//!     pruning        task: removes runs that ended long ago
+//!     claims         task: claims ready runs while the limit has room
+//!     control        actor: learns that the scope is closing, lists the held runs
 //! ```
 //!
-//! What always holds:
-//! 1. A run that was claimed is in `held` from then on, until it was given up, has ended, or was lost to another driver.
-//! 2. `held` never has more runs than the limit. A run that could not be driven rests in the store, and takes no place; one that the store kept from being driven
-//!    keeps its place for a second before that.
-//! 3. Every call of the store is bounded in time, and repeated with backoff when it fails.
+//! Invariants:
+//! 1. A claimed run is in `held` until it was released, has ended, or was lost to another driver.
+//! 2. `held` never has more runs than the limit. A run that could not be driven is released with a
+//!    rest time and leaves `held`. If the store was the reason, the run stays in `held` for one
+//!    more second.
+//! 3. Every store call has a time limit and is retried with backoff.
+//!
+//! The lock of `WorkerCore` is never held while a store is called, an event is reported or a waker
+//! is woken.
 //!
 //! Read in this order: this file, `core`, `unserved`, `claims`, `suspects`, `leases`, `graphs`.
 
@@ -73,10 +79,33 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many runs a worker drives at a time, unless it is told otherwise.
+/// The default number of runs that a worker drives at the same time: 64.
 pub const WORKER_LIMIT_DEFAULT: usize = 64;
 
-/// A worker before it starts: which store, which graphs, how much of it. See the [module](self) for an example.
+/// The options of a worker before it starts: store, graphs, limits.
+///
+/// ```
+/// use pleach::worker::{Worker, WorkerEvent};
+/// use pleach::{END, Graph};
+/// use pleach::store::MemoryStore;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = Graph::<u32>::new("doubling")
+/// #     .add_node("double", |n: u32| async move { n * 2 })
+/// #     .add_edge("double", END).set_entry("double").compile()?;
+/// let store = MemoryStore::new();
+/// let worker = Worker::new(&store)
+///     .graph(&graph)
+///     .limit(16)
+///     .lease(Duration::from_secs(10))
+///     .on_event(|event: &WorkerEvent| println!("{event:?}"))
+///     .start()?;
+/// worker.close(Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a worker does nothing before it is started"]
 pub struct Worker {
     store: Arc<dyn Store>,
@@ -87,10 +116,10 @@ pub struct Worker {
     listener: Option<Listener>,
 }
 
-/// Hears what a worker does.
+/// Receives the events of a worker.
 type Listener = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
-/// How a worker works.
+/// The options that all parts of a running worker read.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     limit: usize,
@@ -101,7 +130,8 @@ struct Settings {
 }
 
 impl Worker {
-    /// A worker on this store, which knows no graph yet.
+    /// Creates a worker for this store, without graphs. Add at least one with
+    /// [`graph`](Self::graph).
     pub fn new(store: &(impl Store + Clone)) -> Self {
         let settings = Settings {
             limit: WORKER_LIMIT_DEFAULT,
@@ -120,12 +150,16 @@ impl Worker {
         }
     }
 
-    /// Drives runs of this graph: those of its name and fingerprint. Several versions of one graph can be known at the same time.
+    /// Adds a graph. The worker claims runs with its name and fingerprint.
+    ///
+    /// Several versions of one graph can be added.
     pub fn graph<S: Serialize + DeserializeOwned + Send + 'static>(self, graph: &CompiledGraph<S>) -> Self {
         self.graph_with(graph, |run| run)
     }
 
-    /// The same, with options for every run: hooks, extensions, limits. Which run it is, and where it is kept, is not theirs to say.
+    /// Adds a graph with options for each of its runs: hooks, extensions, limits.
+    ///
+    /// The id and the store in these options are ignored: the claimed run has its own.
     pub fn graph_with<S: Serialize + DeserializeOwned + Send + 'static>(
         mut self,
         graph: &CompiledGraph<S>,
@@ -135,8 +169,10 @@ impl Worker {
         self
     }
 
-    /// Drives also runs that earlier versions of the last named graph began: those of these fingerprints. Its options say how they are
-    /// [migrated](RunOptions::migrations).
+    /// Also claims runs that earlier versions of the last added graph started, by their
+    /// fingerprints.
+    ///
+    /// The options of that graph must say how they are [migrated](RunOptions::migrations).
     pub fn earlier(mut self, fingerprints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         if let Some(known) = self.graphs.last_mut() {
             known.fingerprints.extend(fingerprints.into_iter().map(Into::into));
@@ -144,57 +180,74 @@ impl Worker {
         self
     }
 
-    /// How many runs are driven at a time; 64 unless told, and at least one.
+    /// Limits how many runs are driven at the same time. Default: 64, minimum 1.
     pub fn limit(mut self, runs: usize) -> Self {
         self.settings.limit = runs.max(1);
         self
     }
 
-    /// How long a run stays with this worker if it is not heard of; 30 seconds unless told. It is renewed four times as often. One of
-    /// no length is refused when the worker is started.
+    /// Sets how long a claim on a run lasts without renewal. Default: 30 s.
+    ///
+    /// The worker renews its leases after a quarter of this time. If the worker dies, other workers
+    /// can claim its runs after the lease has expired.
+    ///
+    /// # Errors
+    /// [`start`](Self::start) rejects a zero duration.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// How often the store is asked for ready runs when it did not say that there are any; every second unless told.
+    /// Sets how often the worker looks for ready runs without a hint from the store. Default: 1 s.
     pub fn poll_every(mut self, wait: Duration) -> Self {
         self.settings.poll_every = wait;
         self
     }
 
-    /// For how long a run is held that does nothing but wait for a time; 10 seconds unless told. One that waits longer, or for an answer, is given up and
-    /// claimed again when it is due.
+    /// Sets how long the worker holds a run that only waits for a time. Default: 10 s.
+    ///
+    /// A run that waits longer, or for an answer or signal, is released and claimed again when it
+    /// is due.
     pub fn patience(mut self, wait: Duration) -> Self {
         self.settings.patience = wait;
         self
     }
 
-    /// For how long runs that have ended are kept in the store; 30 days unless told.
+    /// Sets how long ended runs are kept in the store. Default: 30 days.
     pub fn keep_ended(mut self, time: Duration) -> Self {
         self.settings.ended_kept = time;
         self
     }
 
-    /// The name of its scope in the tree; `worker` unless told.
+    /// Sets the name of the worker's scope in the tree. Default: `worker`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Takes clock, tasks and chance from this runtime, if it is started alone.
+    /// Sets the runtime for [`start`](Self::start): the clock, the task spawner and the random
+    /// numbers.
+    ///
+    /// Default: the runtime of the calling actor or task, else the current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// Hears what the worker does, as it does it: be quick, or hand it on.
+    /// Calls `listener` for every event of the worker.
+    ///
+    /// The worker waits for the call, so the listener must return quickly. A panic in it is caught
+    /// and ignored.
     pub fn on_event(mut self, listener: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// Starts it alone, on the runtime that it was given or that is found here. Dropping what is returned cancels it.
+    /// Starts the worker without a parent. Dropping the returned handle cancels it.
+    ///
+    /// # Errors
+    /// - [`RunFault::NoRuntime`]: no runtime was set or found.
+    /// - All errors of [`start_in`](Self::start_in).
     pub fn start(self) -> Result<RunningWorker, RunFault> {
         let runtime = self.runtime.clone().or_else(runtime::find).ok_or(RunFault::NoRuntime)?;
         let above = Scope::under(&CancelToken::root(runtime));
@@ -202,20 +255,26 @@ impl Worker {
         Ok(running.owning(above))
     }
 
-    /// Starts it as a child of `scope`: seen in the tree, closed and cancelled with it. Dropping what is returned cancels it.
+    /// Starts the worker as a child of `scope`, which closes and cancels it. Dropping the returned
+    /// handle also cancels it.
     ///
     /// # Errors
-    /// - [`RunFault::Checkpoint`]: the lease is zero, or a graph name or fingerprint is one that no store accepts.
-    /// - [`RunFault::Refused`]: the scope takes no child, or none of this name.
+    /// - [`RunFault::Checkpoint`]: the lease is zero, or a graph name or fingerprint is invalid for
+    ///   every store.
+    /// - [`RunFault::Refused`]: the scope accepts no child, or already has one with this name.
     pub fn start_in(self, scope: &Scope) -> Result<RunningWorker, RunFault> {
         self.check().map_err(|refused| RunFault::Checkpoint(CheckpointError::new("", "", "claim", refused)))?;
         running::start(self, scope).map_err(RunFault::Refused)
     }
 
-    /// Fails if every claim of this worker would be refused.
+    /// Fails if a store would reject every claim of this worker.
     fn check(&self) -> Result<(), StoreError> {
         if self.settings.lease.is_zero() {
-            return Err(StoreError::invalid("lease", "0", "it ends before it begins: give it some seconds"));
+            return Err(StoreError::invalid(
+                "lease",
+                "0",
+                "a zero lease expires at once, so no run could be driven; set a few seconds",
+            ));
         }
         let graphs = self.graphs.iter().flat_map(KnownGraph::served).collect();
         let lease = Lease { owner: self.name.clone(), length: self.settings.lease };

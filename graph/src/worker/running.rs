@@ -1,4 +1,4 @@
-//! `RunningWorker`: a started worker, to be closed or cancelled.
+//! [`RunningWorker`]: the handle of a started worker.
 
 use crate::control::RunRef;
 use crate::util::future::either;
@@ -10,40 +10,57 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a worker that ends waits for the store to let its runs go.
+/// How long a closing worker waits for the store to release its runs.
 const RELEASE_MAX: Duration = Duration::from_secs(6);
 
-/// A worker at work. Dropping it cancels it: its runs are cut off and given up, without waiting.
+/// A started worker. Dropping it cancels its runs and releases them in the background.
+///
+/// ```
+/// # use pleach::store::MemoryStore;
+/// # use pleach::worker::Worker;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryStore::new();
+/// let worker = Worker::new(&store).start()?;
+/// assert!(worker.held().is_empty());
+///
+/// // At shutdown: let current runs finish for up to ten seconds.
+/// let unfinished = worker.close(Duration::from_secs(10)).await;
+/// assert!(unfinished.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub struct RunningWorker {
     core: Arc<WorkerCore>,
     scope: Scope,
-    /// The top of its tree, if it was started alone.
+    /// The root scope, if the worker was started without a parent.
     above: Option<Scope>,
 }
 
-/// What the actor at `desk` of a worker is told.
+/// The messages of a worker's `control` actor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkerMessage {
-    /// Which runs does it hold?
+    /// Asks for the ids of the runs that the worker holds.
     Held(Reply<Vec<String>>),
 }
 
-/// Starts a worker as a child of `scope`.
+/// Starts a worker as a child of `above`.
 pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refusal> {
     let scope = above.scope(&worker.name)?;
     let runtime = Arc::clone(above.token().runtime());
-    // Runs that escalate end there: the others go on.
+    // Runs that escalate fail this scope only. Other runs continue.
     let core = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
     let task = |name| scope.task().named(name).isolated();
     task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.why)?;
     task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.why)?;
     task("claims").launch(claims::claim_runs(Arc::clone(&core))).map_err(|error| error.why)?;
-    // The youngest is closed first: it lets the others come to their end.
+    // Scopes close their youngest child first. This actor then starts the close of the worker.
     let actor = Arc::clone(&core);
     let actor =
         Props::new(move || WorkerActor(Arc::clone(&actor))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
-    scope.actor("desk", actor).map_err(|error| error.why)?;
+    scope.actor("control", actor).map_err(|error| error.why)?;
     Ok(RunningWorker { core, scope, above: None })
 }
 
@@ -53,40 +70,46 @@ impl RunningWorker {
         self
     }
 
-    /// Where it stands in the tree.
+    /// Returns the path of the worker's scope in the tree.
     pub fn path(&self) -> ActorPath {
         self.scope.path()
     }
 
-    /// The ids of the runs that it holds.
+    /// Returns the ids of the runs that the worker holds.
     pub fn held(&self) -> Vec<String> {
         self.core.held().into_iter().map(|(held, _)| held.run).collect()
     }
 
-    /// A run that it drives now, to be told things.
+    /// Returns a reference to a run that this worker drives now, for commands and queries.
     pub fn run(&self, id: &str) -> Option<RunRef> {
         self.core.run(id)
     }
 
-    /// Takes no more runs, and lets those it has come to their end, or to a wait, for `grace` at most. Then the rest is cut off and given up, for others to
-    /// go on with: their ids are returned. A claim under way is waited for, and its runs are given up. Giving up takes 6 seconds at most.
+    /// Claims no more runs and lets the current ones end, or start to wait, for at most `grace`.
+    ///
+    /// After `grace` the remaining runs are cancelled and released, so that other workers can
+    /// resume them. Their ids are returned. A claim in progress is awaited, and its runs are
+    /// released. The release takes at most 6 s.
+    ///
+    /// # Cancel safety
+    /// Dropping this future cancels the worker, as dropping the handle does.
     pub async fn close(self, grace: Duration) -> Vec<String> {
         let core = &self.core;
         core.begin_closing();
         either(Box::pin(core.all_ended()), Box::pin(core.sleep(grace))).await;
         let unfinished = self.held();
-        core.cut_off();
+        core.cancel_runs();
         either(Box::pin(core.all_ended()), Box::pin(core.sleep(RELEASE_MAX))).await;
         unfinished
     }
 
-    /// Gives up all it has at once: [`close`](Self::close) without grace.
+    /// Cancels and releases all runs at once: [`close`](Self::close) without grace.
     pub async fn cancel(self) -> Vec<String> {
         self.close(Duration::ZERO).await
     }
 }
 
-/// What rests is given up at once; the scope cuts off what runs.
+/// Runs that rest are released at once. Dropping the scope cancels the driven ones.
 impl Drop for RunningWorker {
     fn drop(&mut self) {
         self.core.begin_closing();
@@ -99,7 +122,7 @@ impl fmt::Debug for RunningWorker {
     }
 }
 
-/// The actor that stands for a worker in the tree. A task does not hear that its scope is being closed; this one does, and tells.
+/// The actor of a worker in the tree. Unlike a task, it learns that its scope is closing.
 struct WorkerActor(Arc<WorkerCore>);
 
 impl Actor for WorkerActor {

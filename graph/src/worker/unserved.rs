@@ -1,10 +1,11 @@
-//! Runs that could not be driven because of the store, or because this worker is too old. The store
-//! may be down, or only this run may be unreadable (a bad block, a damaged page).
+//! Runs that could not be driven because of the store, or because this worker is too old.
 //!
-//! 1. Such a run rests in the store for a while. Then it is due later than other waiting runs, so
-//!    it delays none of them.
-//! 2. It counts against the run only if reading the run failed and the store reads records of
-//!    another run right after that.
+//! The store may be down, or it may be unable to read only this run (a bad block, a damaged page).
+//!
+//! 1. Such a run rests in the store. After that it is due later than other waiting runs, so it
+//!    delays none of them.
+//! 2. It counts as a failed takeover of the run only if reading the run failed and right after that
+//!    the store can read a record of another run.
 
 use crate::lease::{ReleaseWork, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};
@@ -14,45 +15,47 @@ use crate::worker::event::{RunEnd, Unserved, WorkerEvent};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a run that this worker is too old for is left alone at most. The rest grows with the time since its last commit.
+/// The longest rest of a run that this worker is too old for. The rest grows with the time since
+/// the run's last commit.
 const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
 
-/// How many other runs are tried, the latest first.
-const OTHERS_MAX: usize = 8;
+/// The number of other runs that are tried, the latest first.
+const PROBES_MAX: usize = 8;
 
 impl WorkerCore {
-    /// Gives a run up that could not be driven because of the store. It keeps its place for a moment: the store may answer again soon.
-    pub(super) fn give_back(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
-        let (wait, leaving) = (self.jitter(REST.0), lease.take_leaving());
+    /// Releases a run that the store prevented from being driven. It stays in `held` for a moment,
+    /// because the store may answer again soon.
+    pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
+        let (wait, release_work) = (self.jitter(REST.0), lease.take_leaving());
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
         let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
-            let mut is_to_blame = false;
+            let mut is_run_broken = false;
             let rest = core.runtime.sleep_until(core.runtime.now() + wait);
             let probe = async {
-                is_to_blame = why.while_reading && core.can_read_another(&run.run).await;
+                is_run_broken = why.while_reading && core.can_read_another(&run.run).await;
                 rest.await;
             };
-            // A worker that is closing does not ask: the run is given up at once.
+            // A closing worker skips the probe and releases the run at once.
             either(Box::pin(core.closing()), Box::pin(probe)).await;
-            if let Some(ReleaseWork { commit, .. }) = leaving {
+            if let Some(ReleaseWork { commit, .. }) = release_work {
                 commit.await;
             }
             if lease.is_held()
-                && let Err(error) = core.release_prevented(&run, is_to_blame.then_some(&why.error)).await
+                && let Err(error) = core.release_unserved(&run, is_run_broken.then_some(&why.error)).await
             {
-                // Its lease will end.
+                // The lease will expire.
                 core.store_failed("release", &error, Duration::ZERO);
             }
         };
-        self.settle(held, end, Some(Box::pin(release)));
+        self.finish(held, end, Some(Box::pin(release)));
     }
 
-    /// `trouble` is what counts against the run.
-    async fn release_prevented(&self, held: &Held, trouble: Option<&String>) -> Result<(), StoreError> {
+    /// Releases the run. `trouble` is the reason that counts against it, if any.
+    async fn release_unserved(&self, held: &Held, trouble: Option<&String>) -> Result<(), StoreError> {
         if let Some(error) = trouble {
-            let left = self.release_troubled(held, error).await?;
-            left.event(&held.run, error).iter().for_each(|event| self.tell(event));
+            let result = self.release_troubled(held, error).await?;
+            result.event(&held.run, error).iter().for_each(|event| self.report(event));
             return Ok(());
         }
         let how = Release::LeftToOthers { rest: self.jitter(REST.0) };
@@ -60,9 +63,9 @@ impl WorkerCore {
         Ok(())
     }
 
-    /// Whether the store reads the last record of another run.
+    /// Returns whether the store can read the last record of another run.
     async fn can_read_another(&self, run: &str) -> bool {
-        let Ok(list) = self.bounded(CALL_MAX, self.store.list(Vec::new(), None, OTHERS_MAX)).await else { return false };
+        let Ok(list) = self.bounded(CALL_MAX, self.store.list(Vec::new(), None, PROBES_MAX)).await else { return false };
         for other in list.runs.iter().filter(|other| other.id != run) {
             let last = Rows::Each(vec![other.head]);
             if self.bounded(CALL_MAX, self.store.read(&other.id, last, Parts::Whole)).await.is_ok() {
@@ -72,8 +75,9 @@ impl WorkerCore {
         false
     }
 
-    /// Gives a run up that this worker is too old for. It rests in the store, so that newer workers find it, and nothing is counted.
-    pub(super) fn leave_to_newer(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
+    /// Releases a run that this worker is too old for. No takeover is counted, and newer workers
+    /// can claim it after its rest.
+    pub(super) fn handle_too_new(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (core, lease) = (Arc::clone(self), Arc::clone(lease));
         self.runtime.spawn(Box::pin(async move {
             if let Some(ReleaseWork { commit, .. }) = lease.take_leaving() {
@@ -82,19 +86,20 @@ impl WorkerCore {
             let (wait, follows) = match core.release_to_newer(&held, &lease).await {
                 Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
                 Err(error) => {
-                    // Its lease will end.
+                    // The lease will expire.
                     core.store_failed("release", &error, Duration::ZERO);
                     (core.settings.lease, None)
                 }
             };
-            tracing::warn!(run = %held.run, %reason, rest = ?wait, "this worker is too old for the run and leaves it to newer ones");
-            core.tell(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
-            follows.iter().for_each(|event| core.tell(event));
-            core.let_go(&held);
+            tracing::warn!(run = %held.run, %reason, rest = ?wait, "a newer version wrote this run and this worker cannot read it; released it for newer workers; upgrade this worker");
+            core.report(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
+            follows.iter().for_each(|event| core.report(event));
+            core.remove_held(&held);
         }));
     }
 
-    /// How long the run rests: as long as it has gone without a commit, within bounds. So the rests grow without anything being counted.
+    /// Releases the run and returns its rest: the time since its last commit, within bounds. The
+    /// rests grow without a stored count.
     async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
         let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
         let rest = self.jitter(lease.clock.now().since(changed).clamp(REST.0, REST_TOO_NEW_MAX));

@@ -104,7 +104,7 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
             graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         }
         sim.sleep(Duration::from_secs(2)).await;
-        let control = system.root().lookup::<WorkerMessage>(&path("/user/work/worker/desk")).unwrap();
+        let control = system.root().lookup::<WorkerMessage>(&path("/user/work/worker/control")).unwrap();
         assert_eq!(control.ask(WorkerMessage::Held).await.unwrap().len(), 3);
         let run = RunRef::find(&system.root(), &path("/user/work/worker/runs/essay-7")).unwrap();
         assert_eq!(Some(&run), worker.run("essay-7").as_ref());
