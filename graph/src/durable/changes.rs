@@ -1,11 +1,11 @@
-//! What a resume changes in a stored run before the run continues.
+//! [`ResumeChanges`]: what a resume changes in a stored run before the run continues.
 
 use pleach_core::BoxError;
 
-/// What is to be different from what is stored.
+/// The changes that a resume makes to a stored run.
 pub(crate) struct ResumeChanges<S> {
     pub(crate) point: ResumePoint,
-    /// The node to go on at, in place of the one that is next.
+    /// The node where the run continues. Default: the stored next node.
     pub(crate) from: Option<String>,
     pub(crate) replace: Option<Box<dyn FnOnce(S) -> S + Send>>,
     pub(crate) validate: Option<Validate<S>>,
@@ -13,14 +13,14 @@ pub(crate) struct ResumeChanges<S> {
 
 pub(crate) type Validate<S> = Box<dyn Fn(&S) -> Result<(), BoxError> + Send>;
 
-/// From where a run goes on.
+/// The position from which a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResumePoint {
-    /// Where it stands.
+    /// The current position.
     Head,
-    /// Before the last node that was done.
+    /// Before the last completed node.
     LastStep,
-    /// As it stood after this record.
+    /// The position after the record with this sequence number.
     After(u64),
 }
 

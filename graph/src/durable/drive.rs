@@ -1,5 +1,11 @@
-//! `RunDriver`: creates or opens a stored run, then polls its engine. Also [`enqueue`], which
-//! creates a run and leaves it to a worker.
+//! [`RunDriver`]: creates or opens a stored run, then polls its engine.
+//!
+//! | state | meaning | next |
+//! |---|---|---|
+//! | `Opening` | creates, claims, reads or migrates the run | `Running`, or the end if no step remains |
+//! | `Running` | polls the engine | the end |
+//!
+//! [`enqueue`] creates a run and leaves it to a worker.
 
 use crate::compile::plan::Plan;
 use crate::context::events::{Hooks, RunEvent};
@@ -28,11 +34,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One of so many runs that begin removes runs that have ended long ago: by chance, so that drivers which know nothing of each other need not
-/// agree on who does it; and so many of them at most, twice as many as begin meanwhile.
-const TIDYING: (u64, usize) = (64, 128);
+/// Pruning by chance: one of 64 new runs removes up to 128 ended runs. No coordination between
+/// drivers is needed, and about twice as many runs are removed as created.
+const PRUNE_CHANCE: (u64, usize) = (64, 128);
 
-/// A run that is driven: opened first, if it is stored.
+/// A run that is opened and then driven.
 pub(crate) enum RunDriver<S> {
     Opening {
         opening: BoxFuture<'static, Result<OpenedEngine<S>, RunError<S>>>,
@@ -42,17 +48,17 @@ pub(crate) enum RunDriver<S> {
     Running(Box<Engine<S>>),
 }
 
-/// The state of a new run until the store has it. A caller that cancels the run before that gets it back.
+/// The first state of a new run. A cancel before the store has it returns it to the caller.
 type FirstState<S> = Arc<Mutex<Option<S>>>;
 
 fn take_first<S>(state: &FirstState<S>) -> Option<S> {
     state.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// What opening a run comes to.
+/// The result of opening a run.
 pub(crate) enum OpenedEngine<S> {
     Engine(Box<Engine<S>>),
-    /// There was nothing left to do.
+    /// The run needs no further step.
     Over(Outcome<S>),
 }
 
@@ -121,22 +127,30 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = graph_cx.run().id().into();
-    let log_options = stored.log_options(started).with_retries(&runtime, Arc::clone(&run), setup.hooks.clone().map(tell_hooks));
+    let log_options =
+        stored.log_options(started).with_retries(&runtime, Arc::clone(&run), setup.hooks.clone().map(notify_hooks));
     let DurableOptions { storage, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
     let StorageOptions { schema, migrations, ended_kept, attaches, .. } = storage;
     let version = GraphVersion { fingerprint: plan.fingerprint.clone(), schema };
-    if let (Some(begins), RunSource::New) = (take_first(state), &origin) {
-        let (first, begins) = first_entry(&run, &plan, setup.start, &codec, begins)?;
-        *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(begins);
+    if let (Some(first_state), RunSource::New) = (take_first(state), &origin) {
+        let (first, first_state) = first_record(&run, &plan, setup.start, &codec, first_state)?;
+        *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(first_state);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(owner(&runtime)));
         let creating = open::create(log_options.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
         let until = log_options.timeout.open_until(log_options.lease);
         let created = opened_until(&runtime, until, async { Ok::<_, RunFault>(creating.await) }).await;
         match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
             Ok(opened) => {
-                tidy(&log_options, &runtime, ended_kept);
-                return Ok(OpenedEngine::Engine(Box::new(begin(plan, graph_cx, setup, codec, opened, take_first(state)))));
+                prune_by_chance(&log_options, &runtime, ended_kept);
+                return Ok(OpenedEngine::Engine(Box::new(start_engine(
+                    plan,
+                    graph_cx,
+                    setup,
+                    codec,
+                    opened,
+                    take_first(state),
+                ))));
             }
             Err(StoreError::Exists { .. }) if attaches => {}
             Err(error) => return Err(RunError::new(fault_of(&*run, "", "create", error), take_first(state))),
@@ -162,20 +176,20 @@ async fn open<S: Send + 'static>(
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Message { number: 0, name, payload: payload.ok()? }));
     graph_cx.run().details().inbox.get_or_init(Arc::default).add(answers);
     let messages = std::mem::take(&mut opened.messages);
-    let mut engine = begin(plan, graph_cx, setup, codec, opened, None);
-    // Before anything else: commands that arrive during an undo change nothing.
-    let is_undoing = go_on_undoing(&mut engine, &info, failed_at, undone);
+    let mut engine = start_engine(plan, graph_cx, setup, codec, opened, None);
+    // Before the messages: commands that arrive during an undo must change nothing.
+    let is_undoing = continue_undo(&mut engine, &info, failed_at, undone);
     engine.deliver(messages)?;
     if is_undoing { Ok(OpenedEngine::Engine(Box::new(engine))) } else { resume(engine) }
 }
 
-/// Makes a run for whoever claims it.
+/// Creates a run that a worker will claim.
 pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<RunRemote, RunError<S>> {
     let QueuedRun { plan, run, start, state, stored } = first;
     let (stored, state) = match (stored, state) {
         (Some(stored), Some(state)) => (stored, state),
         (_, state) => {
-            let why = "the run has no store: give it one by `checkpoint`, and others can claim it there";
+            let why = "the run has no store, so no worker could claim it; call `checkpoint` before `enqueue`";
             return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), state));
         }
     };
@@ -183,18 +197,18 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<Ru
         Ok(runtime) => Arc::clone(runtime),
         Err(fault) => return Err(RunError::new(fault, Some(state))),
     };
-    let (entry, state) = first_entry(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
+    let (record, state) = first_record(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
     let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.storage.schema });
-    match open::create(stored.log_options(runtime.now()), runtime, Arc::clone(&id), graph, entry, None).await {
+    match open::create(stored.log_options(runtime.now()), runtime, Arc::clone(&id), graph, record, None).await {
         Ok(_) => Ok(RunRemote::of(store, id)),
         Err(StoreError::Exists { .. }) if stored.storage.attaches => Ok(RunRemote::of(store, id)),
         Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
     }
 }
 
-/// The first record of a run.
-fn first_entry<S: Send + 'static>(
+/// Encodes the first record of a run.
+fn first_record<S: Send + 'static>(
     run: &str,
     plan: &Plan<S>,
     start: u32,
@@ -208,15 +222,16 @@ fn first_entry<S: Send + 'static>(
         }
         Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", error)), Some(state))),
         Err(reason) => {
-            let why = format!("the state cannot be written: {reason}");
+            let why = format!("the state cannot be serialized: {reason}");
             Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", why)), Some(state)))
         }
     }
 }
 
-/// Removes runs that ended long ago, in the background, if chance wants it. What fails now, another run will do.
-fn tidy(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
-    let (one_of, count) = TIDYING;
+/// Removes ended runs in the background, for a random part of new runs. Errors are ignored: a later
+/// run tries again.
+fn prune_by_chance(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Duration) {
+    let (one_of, count) = PRUNE_CHANCE;
     if runtime.random().is_multiple_of(one_of) {
         let store = Arc::clone(&log_options.store);
         let prune = Prune::Ended { unchanged_for: ended_kept, count };
@@ -224,7 +239,7 @@ fn tidy(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_kept: Durati
     }
 }
 
-/// An engine that writes to this log.
+/// Creates an engine that writes to this log.
 fn begin<S: Send + 'static>(
     plan: Arc<Plan<S>>,
     graph_cx: GraphContext,
@@ -248,8 +263,8 @@ fn begin<S: Send + 'static>(
     Engine::stored(plan, graph_cx, EngineSetup { step_writer, ..setup }, state, committer)
 }
 
-/// Lets a run that failed go on being undone, if it is.
-fn go_on_undoing<S: Send + 'static>(
+/// Continues the compensation of a failed run. Returns whether one was in progress.
+fn continue_undo<S: Send + 'static>(
     engine: &mut Engine<S>,
     info: &RunInfo,
     failed_at: Option<u64>,
@@ -264,11 +279,12 @@ fn go_on_undoing<S: Send + 'static>(
     });
     let fault = fault.unwrap_or_else(|error| RunFault::Checkpoint(CheckpointError::new(&*info.id, "", "decode", error)));
     all_undone.extend(undone);
-    engine.go_on_undoing(fault, all_undone);
+    engine.continue_undo(fault, all_undone);
     true
 }
 
-/// The token of a stored run: cancelled from above, or at its deadline as the store's clock is known now. The committer follows corrections of it.
+/// Creates the token of a stored run from the token above and the deadline. The committer adjusts
+/// the deadline when the store's clock is corrected.
 fn token(graph_cx: &GraphContext, log: &RunLog) -> Option<CancelToken> {
     let above = graph_cx.run().details().above.get();
     match (above, log.deadline()) {
@@ -278,7 +294,7 @@ fn token(graph_cx: &GraphContext, log: &RunLog) -> Option<CancelToken> {
     }
 }
 
-/// Puts the engine of a resumed run where the run stands.
+/// Restores the engine of a resumed run to the stored position.
 fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<OpenedEngine<S>, RunError<S>> {
     match engine.restore() {
         Ok(None) => Ok(OpenedEngine::Engine(Box::new(engine))),
@@ -290,8 +306,8 @@ fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<OpenedEngine<S>, R
     }
 }
 
-/// Reports to the hooks of a run what its driver waits for.
-fn tell_hooks<S: 'static>(hooks: Hooks<S>) -> NoticeListener {
+/// Forwards notices about the store and the lease to the hooks of a run.
+fn notify_hooks<S: 'static>(hooks: Hooks<S>) -> NoticeListener {
     Box::new(move |notice| {
         hooks.call(&match notice {
             StoreNotice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },

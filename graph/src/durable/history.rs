@@ -1,4 +1,4 @@
-//! `History`: reads the checkpoints of a run, without a claim.
+//! [`History`]: reads the checkpoints of a run, without a claim.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;
@@ -13,7 +13,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The checkpoints of one run; from [`CompiledGraph::history`].
+/// The checkpoints of one run. Returned by [`CompiledGraph::history`].
+///
+/// Reading does not claim the run, so it works while another process drives it.
 ///
 /// ```
 /// # use pleach::store::MemoryStore;
@@ -21,8 +23,8 @@ use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let graph = Graph::<u32>::new("adding")
-/// #     .add_node("one", |n: u32| async move { Ok::<_, String>(n + 1) })
-/// #     .add_node("ten", |n: u32| async move { Ok::<_, String>(n + 10) })
+/// #     .add_node("one", |n: u32| async move { n + 1 })
+/// #     .add_node("ten", |n: u32| async move { n + 10 })
 /// #     .add_edge("one", "ten").add_edge("ten", END).set_entry("one").compile()?;
 /// # let store = MemoryStore::new();
 /// graph.run(0).id("sum").checkpoint(&store).await?;
@@ -42,61 +44,72 @@ pub struct History<S> {
     state: PhantomData<fn() -> S>,
 }
 
-/// What one record of a run says, without its state.
+/// One record of a run, without its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoint {
-    /// Its place in the log: what [`rewind_to`](crate::Resume::rewind_to) takes.
+    /// The sequence number of the record, as [`rewind_to`](crate::Resume::rewind_to) takes it.
     pub sequence: u64,
-    /// What happened.
+    /// The kind of the record: start, step, effect and so on.
     pub kind: Kind,
-    /// The node that it is about; empty for the start.
+    /// The node of the record; empty for the start.
     pub node: String,
-    /// Where its line of control goes on; `None` for what happens inside a node.
+    /// The next position of its token; `None` for a record written inside a node.
     pub next: Option<Place>,
-    /// The attempt at the node, from 1; 0 where there is none.
+    /// The number of the attempt, from 1; 0 for a record without one.
     pub attempt: u32,
-    /// How many visits of nodes were over.
+    /// The number of visits that the run had completed.
     pub visits: u64,
-    /// When, by the store's clock.
+    /// The time of the record, by the store's clock.
     pub at: Timestamp,
-    /// In which branches of which fan-outs and in which subgraphs, the outermost first.
+    /// The branches and subgraphs of its token, the outermost first.
     pub path: Vec<Fork>,
-    /// The epoch of the driver that wrote it.
+    /// The epoch of the driver that wrote the record.
     pub epoch: u64,
-    /// The record that it follows on its line of control; for a [`Rewind`](Kind::Rewind), the one that the run was rewound to. 0 if there is none.
+    /// The previous record of the same token; for a [`Rewind`](Kind::Rewind), the record that the
+    /// run was rewound to. 0 for none.
     pub parent: u64,
-    /// Set for records that make sense only together, as those of a rewind, except for the last of them: its sequence. Going back to any of them
-    /// is going back to that one.
+    /// The sequence number of the last record of a set that is valid only together, such as a
+    /// rewind.
+    ///
+    /// `None` for the last record of the set and for single records. A rewind to any record of the
+    /// set goes to the last one.
     pub part_of: Option<u64>,
 }
 
-/// Some checkpoints of a run.
+/// One page of the checkpoints of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HistoryPage {
-    /// In the order of their sequences.
+    /// The checkpoints, ordered by sequence number.
     pub checkpoints: Vec<Checkpoint>,
-    /// Where the next page begins; `None` if this was the last, for now.
+    /// The first sequence number of the next page; `None` if no later record exists yet.
     pub next: Option<u64>,
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
-    /// The checkpoints of a run in this store, to look at and to choose from: `graph.history("essay-7", &store).page(1, 100).await?`.
+    /// Returns the history of a run in this store: `graph.history("essay-7", &store).page(1,
+    /// 100).await?`.
+    ///
+    /// This call reads nothing; [`History::page`] and [`History::state`] do.
     pub fn history(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> History<S> {
         History { run: run.into(), store: Arc::new(store.clone()), migrations: Migrations::new(), state: PhantomData }
     }
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
-    /// Migrates states of earlier schemas when they are read with [`state`](Self::state), as a resume would. Without them such a state is a
-    /// [`Mismatch`](RunFault::Mismatch).
+    /// Sets how [`state`](Self::state) migrates states of earlier schemas. Default: such a state is
+    /// a [`Mismatch`](RunFault::Mismatch).
     pub fn migrations(mut self, migrations: &Migrations) -> Self {
         self.migrations = migrations.clone();
         self
     }
 
-    /// At most so many checkpoints, from the sequence `first` on; those that were pruned are passed over.
+    /// Reads at most `count` checkpoints, starting at sequence number `first`. Pruned records are
+    /// skipped.
+    ///
+    /// # Errors
+    /// The store does not have the run, or it failed.
     pub async fn page(&self, first: u64, count: usize) -> Result<HistoryPage, StoreError> {
         let info = self.store.head(&self.run).await?;
         let first = first.max(info.oldest);
@@ -104,13 +117,14 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         if first > last {
             return Ok(HistoryPage { checkpoints: Vec::new(), next: (first <= info.head).then_some(first) });
         }
-        // The record before says whether the first is the last of those that a fork began with.
+        // The record before the first one shows whether the first ends the initial set of a forked
+        // run.
         let before = if info.from.is_some() { first.saturating_sub(1).max(info.oldest) } else { first };
         let rows = self.store.read(&self.run, Rows::Range(before..=last), Parts::Headers).await?;
         let (mut checkpoints, mut made_until) = (Vec::with_capacity(rows.len()), 1);
         for row in rows {
             let mut checkpoint = Checkpoint::new(row.sequence, row.open_header(&self.run)?);
-            // The first driver writes such records only as it makes the run.
+            // Only the creation of a forked run writes such records in epoch 1.
             if let (1, Some(whole)) = (checkpoint.epoch, checkpoint.part_of) {
                 made_until = whole;
             }
@@ -124,10 +138,17 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         Ok(HistoryPage { checkpoints, next })
     }
 
-    /// The state after this checkpoint, on the line of control that it is about: of a step, what its node made; of what happens inside a node, what
-    /// the node was given. Inside a subgraph the state is of another type, and does not decode.
+    /// Reads the state of a checkpoint's token.
     ///
-    /// It is given as of the schema that the run has now. A record of an earlier schema is [migrated](Self::migrations), or refused.
+    /// For a step this is the state that the node returned; for a record written inside a node, the
+    /// state that the node got. The state has the current schema of the run. A record of an earlier
+    /// schema is [migrated](Self::migrations).
+    ///
+    /// # Errors
+    /// - [`Checkpoint`](RunFault::Checkpoint): the record was pruned, or has the state of a
+    ///   subgraph, which is of another type.
+    /// - [`Mismatch`](RunFault::Mismatch): the record has an earlier schema and no migration leads
+    ///   to the current one.
     pub async fn state(&self, sequence: u64) -> Result<S, RunFault> {
         let failed = |error| fault_of(&*self.run, "", "open", error);
         let mut record = self.record(sequence).await.map_err(failed)?;
@@ -138,14 +159,18 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         let schemas = *schema..now;
         if !graph_of(&record.header.node).is_empty() {
             let Header { node, .. } = record.header;
-            let why = format!("record {sequence} of run {:?} has the state of the subgraph {:?}", self.run, graph_of(&node));
+            let why = format!(
+                "record {sequence} of run {:?} contains a state of subgraph {:?}, not of the run's graph",
+                self.run,
+                graph_of(&node)
+            );
             return Err(RunFault::Checkpoint(CheckpointError::new(&*self.run, node.clone(), "decode", why)));
         }
         record.body = self.migrations.migrate_body(std::mem::take(&mut record.body), "", (&self.run, sequence), schemas)?;
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
     }
 
-    /// The record that holds the state which counts after this one.
+    /// Returns the record that contains the state of this record's token.
     async fn record(&self, sequence: u64) -> Result<Record, StoreError> {
         let (store, run) = (&*self.store, &*self.run);
         let mut found = open::records(store, run, vec![sequence]).await?;
@@ -155,12 +180,12 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         if holds_state {
             return Ok(record);
         }
-        // A token that nobody placed has the state of the fan-out above it.
-        let stands = open::position(store, run, sequence).await?;
+        // A token without its own state has the state of the fan-out above it.
+        let position = open::position(store, run, sequence).await?;
         let mut path = record.header.path.as_slice();
         loop {
             let row =
-                stands.frontier.get(path).filter(|token| !matches!(token.at, Place::Failed(_))).map_or(0, |token| token.row);
+                position.frontier.get(path).filter(|token| !matches!(token.at, Place::Failed(_))).map_or(0, |token| token.row);
             if row > 0 {
                 return open::records(store, run, vec![row]).await?.remove(&row).ok_or_else(missing);
             }

@@ -1,4 +1,4 @@
-//! `Migrations`: how runs of earlier graph versions continue: new states, new node names.
+//! [`Migrations`]: how runs of earlier graph versions continue, with new states and node names.
 
 use crate::compile::plan::{BranchHeads, OutEdge, Plan, PlanFanOut};
 use crate::define::shape::{END, Target};
@@ -13,16 +13,17 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is done with runs that an earlier version of a graph began; for [`RunOptions::migrations`](crate::RunOptions::migrations).
+/// How runs of earlier graph versions are converted. Used with
+/// [`RunOptions::migrations`](crate::RunOptions::migrations).
 ///
-/// A run is migrated when it is resumed, once: what it stands on is written anew, in one commit that also says which version it is of from now on.
-/// Its history stays as it was written.
+/// A run is migrated once, when it is resumed. One commit writes its current states again and
+/// stores the new version. Older records stay as they were written.
 ///
 /// ```
 /// # use pleach::durable::Migrations;
 /// # use serde_json::json;
 /// let migrations = Migrations::new()
-///     // The state of schema 1 had one name; that of schema 2 has a list of them.
+///     // Schema 1 had one name, schema 2 has a list of names.
 ///     .state(1, |mut state| {
 ///         state["names"] = json!([state["name"].take()]);
 ///         Ok::<_, std::convert::Infallible>(state)
@@ -31,7 +32,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Default)]
 pub struct Migrations {
-    /// By the subgraph whose state it is, and the schema that it is of.
+    /// By subgraph and by the schema that the step reads.
     steps: BTreeMap<(String, u32), Step>,
     renames: Vec<(String, String)>,
     accepts_compatible: bool,
@@ -40,18 +41,22 @@ pub struct Migrations {
 type Step = Arc<dyn Fn(Value) -> Result<Value, BoxError> + Send + Sync>;
 
 impl Migrations {
-    /// None yet: a run of another version is refused.
+    /// Creates an empty set: a run of another version is rejected with a mismatch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes of a state of the schema `from` one of the schema `from + 1`. Steps compose: a run of schema 1 becomes one of 3 by the steps
-    /// from 1 and from 2.
+    /// Adds a step that converts a state of schema `from` to schema `from + 1`.
+    ///
+    /// Steps compose: the steps from 1 and from 2 together migrate a run of schema 1 to schema 3. A
+    /// step that fails or panics ends the resume with [`ResumeError::Migration`].
     pub fn state<E: Into<BoxError>>(self, from: u32, step: impl Fn(Value) -> Result<Value, E> + Send + Sync + 'static) -> Self {
         self.state_inside("", from, step)
     }
 
-    /// The same for the states inside a subgraph, which is called as the run calls it: `outer/inner`. Without one they stay as they are.
+    /// Adds a step for the states inside a subgraph, named by its full id: `outer/inner`.
+    ///
+    /// States of subgraphs without a step stay unchanged.
     pub fn state_inside<E: Into<BoxError>>(
         mut self,
         subgraph: impl Into<String>,
@@ -62,27 +67,30 @@ impl Migrations {
         self
     }
 
-    /// The node, or subgraph, that was called `old` is called `new` now. Inside a subgraph: `subgraph/node`.
+    /// Maps the old id of a node or subgraph to its new id. Inside a subgraph the id is
+    /// `subgraph/node`.
     pub fn rename_node(mut self, old: impl Into<String>, new: impl Into<String>) -> Self {
         self.renames.push((old.into(), new.into()));
         self
     }
 
-    /// Goes on with a run of another shape of the graph, if every node that it stands at is still there, and in the same place among fan-outs.
+    /// Accepts a run of another graph shape if all its current nodes still exist, in the same
+    /// fan-outs.
     ///
-    /// What else changed, only you can know: that a node does the same as before, or that branches which have not begun are the same.
+    /// Default: another fingerprint is a mismatch. The caller must make sure that nodes still do
+    /// the same work, and that branches which have not started still fit.
     pub fn accept_compatible(mut self) -> Self {
         self.accepts_compatible = true;
         self
     }
 
-    /// The oldest schema from which steps lead to `schema` without a gap.
+    /// Returns the oldest schema from which an unbroken chain of steps leads to `schema`.
     pub(crate) fn oldest_to(&self, schema: u32) -> u32 {
         let has_step = |from: &u32| self.steps.contains_key(&(String::new(), *from));
         (0..schema).rev().take_while(has_step).last().unwrap_or(schema)
     }
 
-    /// Whether a run can become one of this graph and version.
+    /// Checks that the run belongs to `graph` and can be migrated to the version `given`.
     pub(crate) fn check(&self, graph: &str, info: &RunInfo, given: &GraphVersion) -> Result<(), RunFault> {
         if info.graph != graph {
             let (run, stored, given) = (info.id.clone(), info.graph.clone(), graph.to_string());
@@ -91,7 +99,8 @@ impl Migrations {
         self.check_version(&info.id, &info.version, given)
     }
 
-    /// Whether what this version wrote can become of the version `given`. Records of one run may be of several.
+    /// Checks that a record of version `stored` can be migrated. Records of one run may have
+    /// different versions.
     pub(crate) fn check_version(&self, run: &str, stored: &GraphVersion, given: &GraphVersion) -> Result<(), RunFault> {
         let mismatch = |what, stored: &str, given: &str| {
             let (run, stored, given) = (run.to_string(), stored.to_string(), given.to_string());
@@ -112,21 +121,22 @@ impl Migrations {
         Ok(())
     }
 
-    /// Migrates what a run stands on to this graph and schema. Each state is migrated from the schema of its own record.
+    /// Migrates the current states and positions of a run. Each state is migrated from the schema
+    /// of its record.
     pub(crate) fn apply<S>(
         &self,
         plan: &Plan<S>,
-        picture: &mut RunSnapshot,
+        snapshot: &mut RunSnapshot,
         info: &RunInfo,
         to: &GraphVersion,
     ) -> Result<(), RunFault> {
-        self.check_version(&info.id, picture.version(), to)?;
-        // By their old names: a step is about the graph as it was.
-        picture.for_each_state(|held| self.migrate_state(held, &info.id, to))?;
-        if picture.version().fingerprint != to.fingerprint {
-            picture.rename(&to.fingerprint, |name| self.new_name(name));
+        self.check_version(&info.id, snapshot.version(), to)?;
+        // States first, by their old node names: a step describes the old graph.
+        snapshot.for_each_state(|held| self.migrate_state(held, &info.id, to))?;
+        if snapshot.version().fingerprint != to.fingerprint {
+            snapshot.rename(&to.fingerprint, |name| self.new_name(name));
             let of_run = |token: &&LiveToken| undone_at(&token.path).is_none();
-            picture.tokens().filter(of_run).try_for_each(|token| check_place(plan, picture, token, &info.id))?;
+            snapshot.tokens().filter(of_run).try_for_each(|token| check_place(plan, snapshot, token, &info.id))?;
         }
         Ok(())
     }
@@ -144,7 +154,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// Migrates the states in the body of a record, inside of this subgraph, through these schemas.
+    /// Migrates all states in the body of a record through the given schemas.
     pub(crate) fn migrate_body(
         &self,
         mut body: Vec<u8>,
@@ -164,7 +174,7 @@ impl Migrations {
             };
             if let Some(number) = oversized_integer(&body) {
                 let why = format!(
-                    "the integer {number} has more than 64 bits, which a `serde_json::Value` cannot hold; keep it as text"
+                    "the integer {number} has more than 64 bits, which a `serde_json::Value` cannot hold; store it as text"
                 );
                 return Err(failed(schema, why.into()));
             }
@@ -180,8 +190,8 @@ impl Migrations {
         Ok(body)
     }
 
-    /// What a node is called now, if that is not as before. What is said about a node inside a subgraph counts more than what is said about the
-    /// subgraph.
+    /// Returns the new id of a node, if it changed. The longest matching rename wins, so one for a
+    /// node takes precedence over one for its subgraph.
     fn new_name(&self, name: &str) -> Option<String> {
         let rest = |old: &str| name.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'));
         let known = self.renames.iter().filter_map(|(old, new)| Some((old.len(), new, rest(old)?)));
@@ -199,7 +209,7 @@ impl fmt::Debug for Migrations {
     }
 }
 
-/// An integer in JSON that has more than 64 bits, if there is one: a `Value` would make a float of it.
+/// Finds an integer of more than 64 bits in JSON text. A `Value` would turn it into a float.
 fn oversized_integer(json: &[u8]) -> Option<String> {
     let (mut at, mut in_text) = (0, false);
     while at < json.len() {
@@ -224,9 +234,9 @@ fn oversized_integer(json: &[u8]) -> Option<String> {
     None
 }
 
-/// Whether a token can stand in this graph where it stood in another.
-fn check_place<S>(plan: &Plan<S>, picture: &RunSnapshot, token: &LiveToken, run: &str) -> Result<(), RunFault> {
-    let fork = fork_above(picture, token);
+/// Checks that the position of a token exists in this graph.
+fn check_place<S>(plan: &Plan<S>, snapshot: &RunSnapshot, token: &LiveToken, run: &str) -> Result<(), RunFault> {
+    let fork = fork_above(snapshot, token);
     let branch = token.path.last().map_or(0, |last| last.branch as usize);
     let missing = match fork.filter(|fork| !plan.has_branch(fork, branch)) {
         Some(fork) => Some(fork),
@@ -244,16 +254,16 @@ fn name_of(at: &Place) -> Option<&str> {
     }
 }
 
-/// The node whose fan-out a token is in, if that is what it is in.
-fn fork_above<'a>(picture: &'a RunSnapshot, token: &LiveToken) -> Option<&'a str> {
+/// Returns the node whose fan-out contains the token.
+fn fork_above<'a>(snapshot: &'a RunSnapshot, token: &LiveToken) -> Option<&'a str> {
     let (_, above) = token.path.split_last()?;
-    match &picture.token_at(above)?.at {
+    match &snapshot.token_at(above)?.at {
         Place::Fork(node) => Some(node.as_str()),
         _ => None,
     }
 }
 
-/// Of nodes inside subgraphs it is enough that they are there.
+/// Lookups for [`check_place`]. A node inside a subgraph only has to exist.
 impl<S> Plan<S> {
     fn position(&self, node: &str) -> Option<usize> {
         self.names.iter().position(|name| **name == *node)
@@ -266,7 +276,7 @@ impl<S> Plan<S> {
         }
     }
 
-    /// Whether a fan-out has so many branches.
+    /// Returns whether the fan-out of `node` has this branch.
     fn has_branch(&self, node: &str, branch: usize) -> bool {
         match self.fork(node).map(|fork| &fork.heads) {
             Some(BranchHeads::Each(heads, _)) => branch < heads.len(),
@@ -275,7 +285,7 @@ impl<S> Plan<S> {
         }
     }
 
-    /// Whether a token in the fan-out of `fork` can stand there.
+    /// Returns whether a token in the fan-out of `fork` can be at this position.
     fn has_place(&self, node: &str, at: &Place, fork: Option<&str>) -> bool {
         if let Place::Join(_) = at {
             let join = fork.and_then(|fork| self.fork(fork)).map(|fork| fork.join);
@@ -285,7 +295,7 @@ impl<S> Plan<S> {
             });
         }
         let Some(position) = self.position(node) else { return self.nodes_by_id.find(node).is_some() };
-        let around = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
-        around == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
+        let fan_out = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
+        fan_out == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
     }
 }

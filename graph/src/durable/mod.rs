@@ -1,4 +1,6 @@
 //! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
+//!
+//! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`.
 
 pub(crate) mod changes;
 pub(crate) mod drive;

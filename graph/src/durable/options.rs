@@ -1,4 +1,4 @@
-//! How a run is stored: which store, which lease, what is kept, and where the run comes from.
+//! How a run is stored: store, lease, retention, and the source of the run.
 
 use crate::compile::plan::Plan;
 use crate::context::run_context::RunContext;
@@ -16,32 +16,33 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a driver holds a run without renewing its lease.
+/// The default duration of a lease without renewal: 30 s.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How many records of a run are kept while it lives.
+/// The default number of records that are kept while a run lives: 100.
 pub const RECORDS_KEPT_DEFAULT: u64 = 100;
 
-/// How long a run is kept after it has ended.
+/// The default time that an ended run is kept: 30 days.
 pub const ENDED_KEPT_DEFAULT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Where a run is stored, and how.
+/// The store of a run, and all options of the stored run.
 pub(crate) struct DurableOptions<S> {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) storage: StorageOptions,
     pub(crate) codec: Codec<S>,
     pub(crate) origin: RunSource,
-    /// What is to be different from what is stored.
+    /// The changes that a resume makes.
     pub(crate) changes: ResumeChanges<S>,
-    /// Answers that the run is resumed with, by the names of messages.
+    /// The answers that a resume delivers, by message name.
     pub(crate) answers: Vec<(String, Result<Vec<u8>, serde_json::Error>)>,
-    /// How long the run may take, if nothing else is stored.
+    /// The timeout of the run. It applies only if no deadline is stored.
     pub(crate) timeout: Option<Duration>,
-    /// Who holds the run already: the claim, when it was asked for, and on which terms.
+    /// The claim of a worker that already holds the run, when it was requested, and the worker's
+    /// options.
     pub(crate) holder: Option<(Claim, Moment, LogOptions)>,
 }
 
-/// How a run is to be kept, whatever the store.
+/// The storage options that do not depend on the state type or the store.
 pub(crate) struct StorageOptions {
     pub(crate) lease: Duration,
     pub(crate) body_bytes_max: usize,
@@ -70,13 +71,13 @@ impl Default for StorageOptions {
     }
 }
 
-/// Where a stored run comes from.
+/// The source of a stored run.
 pub(crate) enum RunSource {
-    /// It is new; if there is one with its id, that one is gone on with, or refused.
+    /// A new run. An existing run with its id is resumed or rejected, as `attaches` says.
     New,
-    /// It is there.
+    /// A stored run that continues.
     Stored { takes_over: bool },
-    /// It is new, and begins where this one stands or stood.
+    /// A new run that starts as a copy of this one.
     Forked { from: Arc<str> },
 }
 
@@ -92,14 +93,14 @@ impl<S> DurableOptions<S> {
         Arc::clone(&self.store)
     }
 
-    /// Goes on at this node, if it is a run that is resumed or forked. One that a worker holds goes on where it stands.
+    /// Sets the node where a resumed or forked run continues. A run that a worker holds ignores it.
     pub(crate) fn continue_at(&mut self, node: Option<&String>) {
         if !matches!(self.origin, RunSource::New) && self.holder.is_none() {
             self.changes.from = node.cloned();
         }
     }
 
-    /// On which terms the run is kept. What its holder says goes first.
+    /// Returns the options of the log. Those of a worker that holds the run take precedence.
     pub(crate) fn log_options(&self, started: Instant) -> LogOptions {
         let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.storage;
         let (store, watch, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
@@ -125,7 +126,7 @@ impl<S> DurableOptions<S> {
     }
 }
 
-/// The beginning of a run that nobody drives yet.
+/// A new run that a worker will drive.
 pub(crate) struct QueuedRun<S> {
     pub(crate) plan: Arc<Plan<S>>,
     pub(crate) run: RunContext,

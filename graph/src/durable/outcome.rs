@@ -1,4 +1,4 @@
-//! `OutcomeOf`: waits for the end of a stored run without driving it.
+//! [`OutcomeOf`]: waits for the end of a stored run without driving it.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;
@@ -18,10 +18,34 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// How soon the run is looked at again, at first and at most.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// The first and the longest wait between two looks at the run.
+const POLL_WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// The end of a run that others drive, to be awaited; from [`CompiledGraph::outcome_of`].
+/// A future for the end of a run that other processes drive. Returned by
+/// [`CompiledGraph::outcome_of`].
+///
+/// It implements `IntoFuture`. It resolves to the last state or the error of the run.
+///
+/// ```
+/// use pleach::store::MemoryStore;
+/// use pleach::{END, Graph};
+/// use pleach::worker::Worker;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = Graph::<u32>::new("doubling")
+/// #     .add_node("double", |n: u32| async move { n * 2 })
+/// #     .add_edge("double", END).set_entry("double").compile()?;
+/// let store = MemoryStore::new();
+/// graph.run(21).id("sum-7").checkpoint(&store).enqueue().await?;
+///
+/// let worker = Worker::new(&store).graph(&graph).start()?;
+/// assert_eq!(graph.outcome_of("sum-7", &store).await?, 42);
+/// worker.close(Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing happens before it is awaited"]
 pub struct OutcomeOf<S> {
     graph: CompiledGraph<S>,
@@ -33,10 +57,16 @@ pub struct OutcomeOf<S> {
 }
 
 impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
-    /// Waits for the end of a run that others drive, and gives its last state, or why there is none: `graph.outcome_of("sum-7", &store).await?`.
+    /// Waits for the end of a run that other processes drive, and returns its last state.
     ///
-    /// A run that was cancelled is [`Ended`](RunFault::Ended); one that was cancelled at its deadline is [`Cancelled`](RunFault::Cancelled).
-    /// A run that waits for an answer is waited for; one that is [`Stuck`](RunStatus::Stuck) is an error, since it would be waited for in vain.
+    /// It does not claim the run. A run that waits for an answer is waited for.
+    ///
+    /// # Errors
+    /// - [`Ended`](RunFault::Ended): the run was cancelled.
+    /// - [`Cancelled`](RunFault::Cancelled): the run was cancelled at its deadline.
+    /// - [`Checkpoint`](RunFault::Checkpoint): the run is [`Stuck`](RunStatus::Stuck) and would
+    ///   never end, or the store failed.
+    /// - The fault of the run, if it failed.
     pub fn outcome_of(&self, run: impl Into<Arc<str>>, store: &(impl Store + Clone)) -> OutcomeOf<S> {
         let (graph, run, store) = (self.clone(), run.into(), Arc::new(store.clone()));
         OutcomeOf { graph, run, store, runtime: None, schema: 0, migrations: Migrations::new() }
@@ -44,21 +74,25 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
 }
 
 impl<S> OutcomeOf<S> {
-    /// Takes the clock from this runtime; without it, from the actor or task that awaits, else from the current Tokio runtime.
+    /// Sets the runtime whose clock is used. Default: that of the awaiting actor or task, else the
+    /// current Tokio runtime.
     pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// The version of the type of the state, as for [`RunOptions::schema`](crate::RunOptions::schema). Default: 0.
+    /// Sets the version of the state type, as [`RunOptions::schema`](crate::RunOptions::schema)
+    /// does. Default: 0.
     ///
-    /// A run that ended with another schema is [migrated](Self::migrations) as it is read, or a [`Mismatch`](RunFault::Mismatch).
+    /// If the run ended with another schema, its state is [migrated](Self::migrations) when it is
+    /// read; without migrations it is a [`Mismatch`](RunFault::Mismatch).
     pub fn schema(mut self, version: u32) -> Self {
         self.schema = version;
         self
     }
 
-    /// Migrates the last state of a run that ended with an earlier schema. The run itself stays as it is.
+    /// Sets how the last state is migrated if the run ended with an earlier schema. The stored run
+    /// stays unchanged.
     pub fn migrations(mut self, migrations: &Migrations) -> Self {
         self.migrations = migrations.clone();
         self
@@ -69,9 +103,9 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
     async fn wait(self) -> Outcome<S> {
         let Self { graph, run, store, runtime, schema, migrations } = self;
         let runtime = runtime.or_else(runtime::find).ok_or_else(|| RunError::new(RunFault::NoRuntime, None))?;
-        let mut wait = LOOK_AGAIN.0;
+        let mut wait = POLL_WAIT.0;
         loop {
-            let mut nudged = store.nudged();
+            let mut hinted = store.nudged();
             let info = store.head(&run).await.map_err(|error| RunError::new(fault_of(&*run, "", "open", error), None))?;
             if info.graph != graph.name() {
                 let (run, stored, given) = (run.to_string(), info.graph, graph.name().to_string());
@@ -84,8 +118,8 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
             if info.status.has_ended() {
                 return outcome(&*store, &info, schema, &migrations).await;
             }
-            either(runtime.sleep_until(runtime.now() + wait), &mut nudged).await;
-            wait = (wait * 2).min(LOOK_AGAIN.1);
+            either(runtime.sleep_until(runtime.now() + wait), &mut hinted).await;
+            wait = (wait * 2).min(POLL_WAIT.1);
         }
     }
 }
@@ -105,22 +139,22 @@ impl<S> fmt::Debug for OutcomeOf<S> {
     }
 }
 
-async fn either(mut timer: BoxFuture<'static, ()>, nudged: &mut BoxFuture<'_, ()>) {
+async fn either(mut timer: BoxFuture<'static, ()>, hinted: &mut BoxFuture<'_, ()>) {
     poll_fn(|cx| match timer.as_mut().poll(cx) {
-        Poll::Pending => nudged.as_mut().poll(cx),
+        Poll::Pending => hinted.as_mut().poll(cx),
         ready => ready,
     })
     .await;
 }
 
-/// How a run that was cancelled ended, if its deadline is why.
+/// Returns the fault of a cancelled run if its deadline was the cause.
 async fn deadline_of(store: &dyn Store, info: &RunInfo) -> Option<RunFault> {
     let last = open::records(store, &info.id, vec![info.head]).await.ok()?.remove(&info.head)?;
     let fault = serde_json::from_slice::<StoredFault>(&last.body).ok()?;
     fault.is_deadline().then(|| fault.into_fault())
 }
 
-/// How a run ended that has ended.
+/// Reads the outcome of a run that has ended.
 async fn outcome<S: Serialize + DeserializeOwned>(
     store: &dyn Store,
     info: &RunInfo,
@@ -133,8 +167,8 @@ async fn outcome<S: Serialize + DeserializeOwned>(
     }
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
     let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
-    let stands = open::position(store, &info.id, info.head).await.map_err(failed)?;
-    let LogPosition { frontier, base, undone, undo_failed, .. } = stands;
+    let position = open::position(store, &info.id, info.head).await.map_err(failed)?;
+    let LogPosition { frontier, base, undone, undo_failed, .. } = position;
     let root = frontier.get(&[]).map_or(0, |token| token.row);
     let wanted = if info.status == RunStatus::Finished { vec![root] } else { vec![root, base] };
     let wanted = wanted.into_iter().filter(|row| *row > 0).collect();

@@ -1,8 +1,10 @@
 //! Opens a stored run: at its head, at an earlier record, with another state, for another version
 //! of its graph, or as the start of a new run.
 //!
-//! The run is claimed before it is read, so that no other driver moves it. If it is rejected, the
-//! claim is released. All checks come before the first write.
+//! Invariants:
+//! 1. The run is claimed before it is read, so that no other driver changes it.
+//! 2. All checks come before the first write.
+//! 3. If the run is rejected, or the future is dropped, [`ClaimGuard`] releases the claim.
 
 use crate::compile::plan::Plan;
 use crate::control::Command;
@@ -22,19 +24,19 @@ use pleach_core::{BoxError, Runtime, catch_panic};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a run is opened with, whatever the type of its state.
+/// The parameters of an open that do not depend on the state type.
 pub(crate) struct Opener {
     pub(crate) log_options: LogOptions,
     pub(crate) runtime: Arc<dyn Runtime>,
-    /// The version of the graph that is to go on with it.
+    /// The graph version that continues the run.
     pub(crate) version: GraphVersion,
     pub(crate) migrations: Migrations,
-    /// The claim by which the run is held already, and when it was asked for.
+    /// The claim, if a worker already holds the run, and when it was requested.
     pub(crate) claimed: Option<(Claim, Moment)>,
 }
 
 impl Opener {
-    /// Claims a run, if it is one of this graph and can be gone on with, and puts it where it is to go on.
+    /// Claims a run of this graph, applies the changes, and opens it.
     pub(crate) async fn reopen<S: Send + 'static>(
         mut self,
         plan: &Plan<S>,
@@ -59,8 +61,8 @@ impl Opener {
         };
         let Claim { run: info, now } = &claim.0;
         let until = self.log_options.timeout.open_claimed_until(info, *now, claim.1.at, self.log_options.lease);
-        let (hold, had_ended) = (ClaimGuard::of(&self, info), info.status.has_ended());
-        // Whoever held it until now may have moved it, and even brought it to its end.
+        let (guard, had_ended) = (ClaimGuard::of(&self, info), info.status.has_ended());
+        // The former driver may have advanced or ended the run since the first check.
         let checked = self.migrations.check(&plan.name, info, &self.version).and_then(|()| check_open(info, changes.point));
         let opening = async {
             checked?;
@@ -70,14 +72,16 @@ impl Opener {
         };
         let opened = opened_until(&self.runtime, until, opening).await;
         match opened {
-            Ok(_) => hold.keep(),
-            Err(_) => hold.release().await,
+            Ok(_) => guard.keep(),
+            Err(_) => guard.release().await,
         }
         opened
     }
 
-    /// Before anything runs: it may have been told to pause, or to end. A cancel that came just before the run ended is over with that end, and
-    /// does not count for a run that is resumed or rewound after it.
+    /// Reads the inbox before any node runs, because it may contain a pause or cancel command.
+    ///
+    /// A cancel that arrived just before the run ended belongs to that end: a later resume or
+    /// rewind ignores it.
     async fn with_messages(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
         let messages = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.posted).await;
         opened.messages = messages.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
@@ -94,7 +98,7 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Begins the run `new` where the run `from` stands or stood. That one is only read.
+    /// Creates the run `new` from a snapshot of the run `from`, which is only read.
     pub(crate) async fn fork<S: Send + 'static>(
         self,
         plan: &Plan<S>,
@@ -107,14 +111,14 @@ impl Opener {
         let runtime = Arc::clone(&self.runtime);
         let forking = async move {
             let info = self.head(&plan.name, from).await?;
-            let mut picture = self.picture(changes.point, &info).await?;
-            self.change(&mut picture, plan, codec, changes, &info)?;
-            if let Some(Place::End) = picture.root().map(|root| &root.at) {
-                return Err(at_end(&picture, &info));
+            let mut snapshot = self.snapshot(changes.point, &info).await?;
+            self.change(&mut snapshot, plan, codec, changes, &info)?;
+            if let Some(Place::End) = snapshot.root().map(|root| &root.at) {
+                return Err(at_end(&snapshot, &info));
             }
             let owner = owner(&self.runtime);
             let id = Arc::clone(&new);
-            let forked = picture.fork(self.log_options, self.runtime, new, (plan.name.clone(), self.version), owner).await;
+            let forked = snapshot.fork(self.log_options, self.runtime, new, (plan.name.clone(), self.version), owner).await;
             forked.map_err(|error| fault_of(&*id, "", "create", error))
         };
         opened_until(&runtime, until, forking).await
@@ -137,15 +141,15 @@ impl Opener {
         let is_changed = changes.replace.is_some() || changes.from.is_some();
         let is_moved = changes.point != ResumePoint::Head || is_changed || info.version != self.version;
         let (log_options, runtime, version) = (self.log_options.clone(), Arc::clone(&self.runtime), self.version.clone());
-        let mut picture = match is_moved || changes.validate.is_some() {
-            true => Some(self.picture(changes.point, &info).await?),
+        let mut snapshot = match is_moved || changes.validate.is_some() {
+            true => Some(self.snapshot(changes.point, &info).await?),
             false => None,
         };
-        if let Some(picture) = &mut picture {
-            self.change(picture, plan, codec, changes, &info)?;
+        if let Some(snapshot) = &mut snapshot {
+            self.change(snapshot, plan, codec, changes, &info)?;
         }
-        match picture.filter(|_| is_moved) {
-            Some(picture) => picture
+        match snapshot.filter(|_| is_moved) {
+            Some(snapshot) => snapshot
                 .rewind(log_options, runtime, claim, version)
                 .await
                 .map_err(|error| fault_of(&*info.id, "", "commit", error)),
@@ -155,10 +159,10 @@ impl Opener {
         }
     }
 
-    /// The run as it is to be gone on with.
-    async fn picture(&self, point: ResumePoint, info: &RunInfo) -> Result<RunSnapshot, RunFault> {
+    /// Reads the snapshot from which the run continues.
+    async fn snapshot(&self, point: ResumePoint, info: &RunInfo) -> Result<RunSnapshot, RunFault> {
         let store = &*self.log_options.store;
-        let picture = match point {
+        let snapshot = match point {
             ResumePoint::Head => RunSnapshot::at_head(store, info).await.map(Some),
             ResumePoint::After(sequence) if sequence == 0 || sequence > info.head => {
                 Err(StoreError::NoSuchRow { run: info.id.clone(), sequence, head: info.head })
@@ -166,36 +170,36 @@ impl Opener {
             ResumePoint::After(sequence) => RunSnapshot::at(store, &info.id, sequence).await.map(Some),
             ResumePoint::LastStep => RunSnapshot::before_last_step(store, &info.id, info.head).await,
         };
-        let picture = picture.map_err(|error| fault_of(&*info.id, "", "open", error))?;
-        picture.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))
+        let snapshot = snapshot.map_err(|error| fault_of(&*info.id, "", "open", error))?;
+        snapshot.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))
     }
 
-    /// Makes of it what it is to be, if nothing speaks against it.
+    /// Migrates, changes and validates the snapshot.
     fn change<S: Send + 'static>(
         &self,
-        picture: &mut RunSnapshot,
+        snapshot: &mut RunSnapshot,
         plan: &Plan<S>,
         codec: Codec<S>,
         changes: ResumeChanges<S>,
         info: &RunInfo,
     ) -> Result<(), RunFault> {
-        // A record of long ago may be of another version than the run.
-        let is_migrated = *picture.version() != self.version;
-        picture.keeps_keys = changes.point == ResumePoint::Head && changes.replace.is_none() && changes.from.is_none();
+        // An old record may have another version than the run.
+        let is_migrated = *snapshot.version() != self.version;
+        snapshot.keeps_keys = changes.point == ResumePoint::Head && changes.replace.is_none() && changes.from.is_none();
         if is_migrated {
-            self.migrations.apply(plan, picture, info, &self.version)?;
+            self.migrations.apply(plan, snapshot, info, &self.version)?;
         }
         if let Some(node) = changes.from {
-            go_on_at(picture, node, info)?;
+            move_to(snapshot, node, info)?;
         }
         if let Some(replace) = changes.replace {
-            replace_state(picture, codec, replace, info)?;
+            replace_state(snapshot, codec, replace, info)?;
         }
         let validate = changes.validate;
         if !is_migrated && validate.is_none() {
             return Ok(());
         }
-        picture.for_each_state(|held| {
+        snapshot.for_each_state(|held| {
             if !held.inside.is_empty() {
                 return Ok(());
             }
@@ -211,7 +215,7 @@ impl Opener {
     }
 }
 
-/// What was undone, or cancelled for good, can only be gone on with from an earlier record.
+/// Rejects a compensated or cancelled run, unless it continues from an earlier record.
 fn check_open(info: &RunInfo, point: ResumePoint) -> Result<(), RunFault> {
     match info.status {
         RunStatus::Compensated | RunStatus::Cancelled if point == ResumePoint::Head => {
@@ -221,55 +225,55 @@ fn check_open(info: &RunInfo, point: ResumePoint) -> Result<(), RunFault> {
     }
 }
 
-/// Lets a run with one line of control go on at this node.
-fn go_on_at(picture: &mut RunSnapshot, node: String, info: &RunInfo) -> Result<(), RunFault> {
+/// Moves a run with a single token to this node.
+fn move_to(snapshot: &mut RunSnapshot, node: String, info: &RunInfo) -> Result<(), RunFault> {
     let run = info.id.clone();
-    if picture.is_undoing() {
+    if snapshot.is_undoing() {
         return Err(RunFault::Resume(ResumeError::Undoing { run }));
     }
-    match picture.root().map(|root| &root.at) {
-        Some(Place::Node(_) | Place::Router(_) | Place::End) if picture.tokens().count() == 1 => {
-            picture.place_root(Place::Node(node));
+    match snapshot.root().map(|root| &root.at) {
+        Some(Place::Node(_) | Place::Router(_) | Place::End) if snapshot.tokens().count() == 1 => {
+            snapshot.place_root(Place::Node(node));
             Ok(())
         }
-        _ => Err(RunFault::Resume(ResumeError::Branched { run, open: open_in(picture) })),
+        _ => Err(RunFault::Resume(ResumeError::Branched { run, open: open_in(snapshot) })),
     }
 }
 
-/// Replaces the state of a run that has one.
+/// Replaces the state of a run with a single token.
 fn replace_state<S>(
-    picture: &mut RunSnapshot,
+    snapshot: &mut RunSnapshot,
     codec: Codec<S>,
     replace: Box<dyn FnOnce(S) -> S + Send>,
     info: &RunInfo,
 ) -> Result<(), RunFault> {
     let run = || info.id.clone();
-    if picture.is_undoing() {
+    if snapshot.is_undoing() {
         return Err(RunFault::Resume(ResumeError::Undoing { run: run() }));
     }
-    match picture.root().map(|root| &root.at) {
-        Some(Place::End) => return Err(at_end(picture, info)),
-        Some(Place::Node(_) | Place::Router(_)) if picture.tokens().count() == 1 => {}
-        _ => return Err(RunFault::Resume(ResumeError::Branched { run: run(), open: open_in(picture) })),
+    match snapshot.root().map(|root| &root.at) {
+        Some(Place::End) => return Err(at_end(snapshot, info)),
+        Some(Place::Node(_) | Place::Router(_)) if snapshot.tokens().count() == 1 => {}
+        _ => return Err(RunFault::Resume(ResumeError::Branched { run: run(), open: open_in(snapshot) })),
     }
     let mut replace = Some(replace);
-    picture.for_each_state(|held| {
+    snapshot.for_each_state(|held| {
         let Some(replace) = replace.take() else { return Ok(()) };
         let StoredStates { state, .. } = decode(codec, held.record)?;
         let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new(run(), "", "encode", why));
         match catch_panic(|| codec.body(&replace(state), None)) {
             Ok(Ok(body)) => held.record.body = body,
             Ok(Err(error)) => return Err(encoding(error.into())),
-            Err(reason) => return Err(encoding(format!("the new state was not made: {reason}").into())),
+            Err(reason) => return Err(encoding(format!("the new state could not be computed or serialized: {reason}").into())),
         }
         Ok(())
     })
 }
 
-/// The nodes whose fan-outs are open, and the subgraphs that are running.
-fn open_in(picture: &RunSnapshot) -> Vec<String> {
+/// Returns the nodes with an open fan-out and the subgraphs in progress.
+fn open_in(snapshot: &RunSnapshot) -> Vec<String> {
     let mut open = BTreeSet::new();
-    for token in picture.tokens() {
+    for token in snapshot.tokens() {
         if let Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) = &token.at
         {
             if matches!(token.at, Place::Fork(_)) {
@@ -283,11 +287,11 @@ fn open_in(picture: &RunSnapshot) -> Vec<String> {
     open.into_iter().collect()
 }
 
-fn at_end(picture: &RunSnapshot, info: &RunInfo) -> RunFault {
-    RunFault::Resume(ResumeError::AtEnd { run: info.id.clone(), sequence: picture.sequence() })
+fn at_end(snapshot: &RunSnapshot, info: &RunInfo) -> RunFault {
+    RunFault::Resume(ResumeError::AtEnd { run: info.id.clone(), sequence: snapshot.sequence() })
 }
 
-/// A run that is claimed and not yet driven: given up unless it is kept.
+/// Releases a claimed run on drop, unless `keep` was called.
 struct ClaimGuard {
     log_options: LogOptions,
     runtime: Arc<dyn Runtime>,
@@ -296,26 +300,26 @@ struct ClaimGuard {
 
 impl ClaimGuard {
     fn of(opener: &Opener, info: &RunInfo) -> Self {
-        // Whoever keeps its lease gives it up.
+        // A worker that holds the lease releases it itself.
         let is_ours = opener.log_options.kept_lease.is_none();
         let held = is_ours.then(|| Held::of(info));
         Self { log_options: opener.log_options.clone(), runtime: Arc::clone(&opener.runtime), held }
     }
 
-    /// Somebody else sees to it from now on.
+    /// Keeps the claim: the opened run is responsible for it.
     fn keep(mut self) {
         self.held = None;
     }
 
-    /// Gives it up. If that fails, or is not answered soon, its lease will end.
+    /// Releases the claim. If the store fails or takes too long, the lease expires later.
     async fn release(mut self) {
-        if let Some(given_up) = self.give_up() {
+        if let Some(release) = self.release_future() {
             let timer = self.runtime.sleep_until(self.runtime.now() + RELEASE_MAX);
-            either(Box::pin(async move { drop(given_up.await) }), timer).await;
+            either(Box::pin(async move { drop(release.await) }), timer).await;
         }
     }
 
-    fn give_up(&mut self) -> Option<impl Future<Output = Result<Vec<Held>, StoreError>> + Send + 'static> {
+    fn release_future(&mut self) -> Option<impl Future<Output = Result<Vec<Held>, StoreError>> + Send + 'static> {
         let (held, store) = (self.held.take()?, Arc::clone(&self.log_options.store));
         Some(async move { store.release(vec![held], Release::AsIs).await })
     }
@@ -323,8 +327,8 @@ impl ClaimGuard {
 
 impl Drop for ClaimGuard {
     fn drop(&mut self) {
-        if let Some(given_up) = self.give_up() {
-            self.runtime.spawn(Box::pin(async move { drop(given_up.await) }));
+        if let Some(release) = self.release_future() {
+            self.runtime.spawn(Box::pin(async move { drop(release.await) }));
         }
     }
 }

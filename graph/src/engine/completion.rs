@@ -138,7 +138,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// A run that had failed before goes on being undone. These nodes were undone by earlier drivers.
-    pub(crate) fn go_on_undoing(&mut self, fault: RunFault, undone: Vec<String>) {
+    pub(crate) fn continue_undo(&mut self, fault: RunFault, undone: Vec<String>) {
         self.undo_stored(RunError::new(fault, None), undone);
     }
 
