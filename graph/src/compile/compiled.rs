@@ -1,4 +1,4 @@
-//! `CompiledGraph`: a checked graph. It is immutable and cheap to clone.
+//! [`CompiledGraph`]: a checked graph. It is immutable and cheap to clone.
 
 use crate::compile::fault::GraphFault;
 use crate::compile::inspect;
@@ -7,7 +7,26 @@ use crate::compile::plan::Plan;
 use std::fmt;
 use std::sync::Arc;
 
-/// A graph that can run, any number of times and at the same time. A clone is the same graph.
+/// A checked graph that can run any number of times, also concurrently. A clone shares the same
+/// graph.
+///
+/// ```
+/// use pleach::{END, Graph};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("doubling")
+///     .add_node("double", |n: u32| async move { n * 2 })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+/// assert!(graph.warnings().is_empty());
+///
+/// assert_eq!(graph.run(21).await?, 42);
+/// println!("{}", graph.to_mermaid());
+/// # Ok(())
+/// # }
+/// ```
 pub struct CompiledGraph<S> {
     pub(crate) plan: Arc<Plan<S>>,
 }
@@ -20,33 +39,36 @@ impl<S: Send + 'static> CompiledGraph<S> {
 }
 
 impl<S> CompiledGraph<S> {
-    /// The name it was given.
+    /// Returns the name that was given to `Graph::new`.
     pub fn name(&self) -> &str {
         &self.plan.name
     }
 
-    /// What was found strange and is no fault: nodes that no way leads to.
+    /// Returns the warnings of `compile`. Unreachable nodes are the only kind.
     pub fn warnings(&self) -> &[GraphFault] {
         &self.plan.warnings
     }
 
-    /// A hash of nodes, edges, targets, joins, fallbacks and subgraphs: the same in every process, and the same whatever order
-    /// they were added in. Code, policies and names of graphs are not part of it.
+    /// Returns a hash of nodes, edges, targets, joins, fallbacks and subgraphs.
+    ///
+    /// It is the same in every process and does not depend on the order of the builder calls. Code,
+    /// policies and graph names are not part of it. A stored run can only be resumed by a graph
+    /// with the same fingerprint, or with a migration.
     pub fn fingerprint(&self) -> &str {
         &self.plan.fingerprint
     }
 
-    /// The graph to look into: nodes, what leaves them, and the fan-out each is part of.
+    /// Returns a description of the nodes, their edges and their fan-outs.
     pub fn inspect(&self) -> Inspection {
         inspect::inspect(&self.plan)
     }
 
-    /// The graph as a Mermaid flowchart.
+    /// Returns the graph as a Mermaid flowchart.
     pub fn to_mermaid(&self) -> String {
         self.inspect().to_mermaid()
     }
 
-    /// The graph in the language of Graphviz.
+    /// Returns the graph in the DOT language of Graphviz.
     pub fn to_dot(&self) -> String {
         self.inspect().to_dot()
     }

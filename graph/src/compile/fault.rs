@@ -1,172 +1,173 @@
-//! `CompileError`: all faults of a graph, found in one pass. Each fault names its ids and says what
-//! to do.
+//! [`CompileError`]: all faults of a graph, found in one pass.
+//!
+//! The text of each fault names its ids and says what to do.
 
 use std::fmt;
 
-/// A graph that does not compile, with all its faults.
+/// The error of [`Graph::compile`](crate::Graph::compile), with all faults of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// Which graph.
+    /// The name of the graph that does not compile.
     pub graph: String,
-    /// All that is wrong with it. There is at least one.
+    /// All faults of the graph, at least one.
     pub faults: Vec<GraphFault>,
 }
 
-/// One thing that is wrong with a graph.
+/// One fault of a graph. Its text says how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphFault {
-    /// `set_entry` was not called.
+    /// The graph has no entry: `set_entry` was not called.
     NoEntry,
-    /// The entry is no node.
+    /// The entry is not a node of the graph.
     UnknownEntry {
-        /// What was given.
+        /// The id given to `set_entry`.
         entry: String,
-        /// A node whose id looks like it.
+        /// A node with a similar id, if any.
         did_you_mean: Option<String>,
     },
-    /// Something names a node that does not exist.
+    /// An edge, join, policy or undo refers to a node that does not exist.
     UnknownNode {
-        /// What was given.
+        /// The id that does not exist.
         node: String,
-        /// Who names it.
+        /// The part of the graph that refers to it.
         named_by: NamedBy,
-        /// A node whose id looks like it.
+        /// A node with a similar id, if any.
         did_you_mean: Option<String>,
     },
-    /// Two nodes have one id.
+    /// Two nodes of the graph have the same id.
     DuplicateNode {
-        /// The id.
+        /// The id that was added twice.
         node: String,
     },
-    /// The id means something else: it is [`END`](crate::END), or it contains the `/` that stands between a subgraph and its
-    /// nodes.
+    /// The id is reserved: it is [`END`](crate::END), or contains the `/` that separates a subgraph
+    /// from its nodes.
     ReservedId {
-        /// The id.
+        /// The reserved id of the node.
         node: String,
     },
-    /// An id is empty or only white space.
+    /// The id of a node is empty or only white space.
     BlankId,
-    /// Nothing leaves the node, not even an edge to the end.
+    /// No edge leaves the node, not even one to the end.
     NoWayOut {
-        /// Which node.
+        /// The id of the node without an edge.
         node: String,
     },
-    /// Edges leave the node, and none of them ever leads to the end.
+    /// The node has edges, but no path from it leads to the end.
     NoPathToEnd {
-        /// Which node.
+        /// The id of the node without a path.
         node: String,
     },
-    /// These nodes follow each other for ever: no edge among them has a choice.
+    /// A cycle of nodes without a conditional edge, which would never end.
     UnconditionalCycle {
         /// The nodes of the cycle, in order.
         nodes: Vec<String>,
     },
-    /// Several plain edges leave the node, and nothing says whether one or all of them are meant.
+    /// Several plain edges leave the node; it is unclear whether one or all apply.
     SeveralEdges {
-        /// Which node.
+        /// The id of the node with several edges.
         node: String,
-        /// Where the edges lead.
+        /// The targets of the plain edges.
         targets: Vec<String>,
     },
-    /// Edges of several kinds leave the node, or several conditional or parallel ones.
+    /// Edges of several kinds leave the node, or several conditional or parallel edges.
     MixedEdges {
-        /// Which node.
+        /// The id of the node with mixed edges.
         node: String,
     },
     /// A conditional edge declares no target.
     NoTargets {
-        /// Which node.
+        /// The node where the conditional edge starts.
         node: String,
     },
-    /// A fan-out has no branch.
+    /// A fan-out is declared without any branch.
     NoBranches {
-        /// The node it starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
     },
-    /// A fan-out may run no branch at a time.
+    /// A fan-out has a limit of 0, so no branch could run.
     ZeroLimit {
-        /// The node it starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
     },
-    /// A branch leads straight to the join: there is nothing in it.
+    /// A branch leads directly to the join and contains no node.
     EmptyBranch {
-        /// The node the fan-out starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
-        /// The join.
+        /// The join of the fan-out, or `END`.
         join: String,
     },
-    /// Two branches begin with one node.
+    /// Two branches of a fan-out start at the same node.
     DuplicateBranch {
-        /// The node the fan-out starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
-        /// The node both begin with.
+        /// The node where both branches start.
         branch: String,
     },
-    /// A branch is left by another way than its join.
+    /// An edge leaves a branch without going through its join.
     BranchEscapes {
-        /// The node in the branch.
+        /// The node in the branch where the edge starts.
         node: String,
-        /// Where its edge leads.
+        /// The target of the edge, outside of the branch.
         to: String,
-        /// The node the fan-out starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
-        /// The join it should be left through.
+        /// The join that the branch must lead to.
         join: String,
     },
-    /// An edge leads into a branch of a fan-out that it is not part of.
+    /// An edge leads into a branch from outside of its fan-out.
     CrossesBranch {
-        /// Where the edge starts.
+        /// The node where the edge starts.
         node: String,
-        /// The node in the branch.
+        /// The target of the edge, inside the branch.
         to: String,
     },
-    /// A fan-out joins in another branch than it starts from.
+    /// The join of a fan-out is in another branch than its start.
     JoinsCross {
-        /// The node the fan-out starts from.
+        /// The node where the fan-out starts.
         fan_out: String,
-        /// The join.
+        /// The join, which is in another branch.
         join: String,
     },
-    /// No edge leads to the node. A warning, unless `deny_warnings` makes it a fault.
+    /// The node cannot be reached from the entry. A warning, or a fault with `deny_warnings`.
     Unreachable {
-        /// Which node.
+        /// The id of the node that cannot be reached.
         node: String,
     },
-    /// The node has an undo and takes no context, so it could never record what to undo.
+    /// The node has an undo but takes no context, so it cannot record an undo payload.
     UndoWithoutContext {
-        /// Which node.
+        /// The id of the node with the undo.
         node: String,
     },
 }
 
-/// Who names a node.
+/// The part of a graph that refers to an unknown node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamedBy {
-    /// An edge starts there.
+    /// The node is the start of an edge.
     EdgeFrom,
-    /// An edge from this node leads there.
+    /// The node is the target of an edge from this node.
     EdgeOf(String),
-    /// The join of the fan-out that starts at this node.
+    /// The node is the join of the fan-out that starts at this node.
     JoinOf(String),
-    /// The fallback of this node.
+    /// The node is the fallback of this node.
     FallbackOf(String),
-    /// A policy is given for it.
+    /// A policy is set for the unknown node.
     Policy,
-    /// An undo is given for it.
+    /// An undo is set for the unknown node.
     Undo,
 }
 
 impl fmt::Display for NamedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EdgeFrom => f.write_str("an edge starts there"),
-            Self::EdgeOf(node) => write!(f, "an edge from {node:?} leads there"),
-            Self::JoinOf(node) => write!(f, "the fan-out of {node:?} joins there"),
+            Self::EdgeFrom => f.write_str("an edge starts at it"),
+            Self::EdgeOf(node) => write!(f, "an edge from {node:?} leads to it"),
+            Self::JoinOf(node) => write!(f, "the fan-out of {node:?} joins at it"),
             Self::FallbackOf(node) => write!(f, "{node:?} falls back to it"),
-            Self::Policy => f.write_str("a policy is given for it"),
-            Self::Undo => f.write_str("an undo is given for it"),
+            Self::Policy => f.write_str("a policy is set for it"),
+            Self::Undo => f.write_str("an undo is set for it"),
         }
     }
 }
@@ -182,76 +183,83 @@ impl fmt::Display for DidYouMean<'_> {
 impl fmt::Display for GraphFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEntry => f.write_str("no entry: call `set_entry` with the first node"),
+            Self::NoEntry => f.write_str("the graph has no entry: call `set_entry` with the first node"),
             Self::UnknownEntry { entry, did_you_mean } => {
-                write!(f, "the entry {entry:?} is no node{}", DidYouMean(did_you_mean))
+                write!(f, "the entry {entry:?} is not a node of the graph{}", DidYouMean(did_you_mean))
             }
             Self::UnknownNode { node, named_by, did_you_mean } => {
-                write!(f, "there is no node {node:?}, and {named_by}{}", DidYouMean(did_you_mean))
+                write!(f, "node {node:?} does not exist, but {named_by}{}", DidYouMean(did_you_mean))
             }
-            Self::DuplicateNode { node } => write!(f, "two nodes are called {node:?}: give one of them another id"),
+            Self::DuplicateNode { node } => write!(f, "two nodes have the id {node:?}: rename one of them"),
             Self::ReservedId { node } => {
                 write!(
                     f,
-                    "{node:?} cannot be the id of a node: {END:?} and a `/` are reserved",
+                    "{node:?} is not a valid node id: {END:?} and the character `/` are reserved; choose another id",
                     END = crate::define::shape::END
                 )
             }
             Self::BlankId => f.write_str("a node has a blank id: give it a name"),
-            Self::NoWayOut { node } => write!(f, "nothing leaves {node:?}: add an edge, to END if it is the last"),
+            Self::NoWayOut { node } => write!(f, "node {node:?} has no edge: add one, to END if it is the last node"),
             Self::NoPathToEnd { node } => {
-                write!(f, "no way leads from {node:?} to END: add an edge out of where it goes, to END in the end")
+                write!(f, "no path leads from {node:?} to END: add an edge to END on one of its paths")
             }
             Self::UnconditionalCycle { nodes } => {
-                write!(f, "{} go round for ever: make one of their edges conditional", Listed(nodes, " → "))
+                write!(f, "the cycle {} never ends: make one of its edges conditional", Listed(nodes, " → "))
             }
             Self::SeveralEdges { node, targets } => {
                 let targets = Listed(targets, ", ");
                 write!(
                     f,
-                    "{node:?} has plain edges to {targets}: use `add_parallel_edge` for all of them, `add_conditional_edge` for one"
+                    "{node:?} has several plain edges, to {targets}: use `add_parallel_edge` to follow all of them, `add_conditional_edge` to choose one"
                 )
             }
             Self::MixedEdges { node } => {
-                write!(f, "{node:?} has edges of several kinds, or several that choose or fan out: one decides what follows")
+                write!(f, "{node:?} has edges of several kinds, or several conditional or parallel edges: keep one of them")
             }
             Self::NoTargets { node } => {
-                write!(f, "the conditional edge of {node:?} declares no targets: name every node that its router may answer")
+                write!(f, "the conditional edge of {node:?} declares no targets: list every node that its router may return")
             }
-            Self::NoBranches { fan_out } => write!(
-                f,
-                "the fan-out of {fan_out:?} has no branches: name the nodes that they begin with, or use a plain edge"
-            ),
+            Self::NoBranches { fan_out } => {
+                write!(f, "the fan-out of {fan_out:?} has no branches: list the first node of each branch, or use a plain edge")
+            }
             Self::ZeroLimit { fan_out } => {
-                write!(f, "the fan-out of {fan_out:?} has a limit of 0, so no branch could run: let it be 1 at least")
+                write!(f, "the fan-out of {fan_out:?} has a limit of 0, so no branch could run: set it to 1 or more")
             }
             Self::EmptyBranch { fan_out, join } => {
                 write!(
                     f,
-                    "a branch of the fan-out of {fan_out:?} leads straight to its join {join:?}: put a node in it, or leave it out"
+                    "a branch of the fan-out of {fan_out:?} leads directly to its join {join:?}: add a node to it, or remove the branch"
                 )
             }
             Self::DuplicateBranch { fan_out, branch } => {
                 write!(
                     f,
-                    "two branches of the fan-out of {fan_out:?} begin with {branch:?}: use `map` to run one node many times"
+                    "two branches of the fan-out of {fan_out:?} start at {branch:?}: use `map` to run one node many times"
                 )
             }
             Self::BranchEscapes { node, to, fan_out, join } => {
                 write!(
                     f,
-                    "the edge from {node:?} to {to:?} leaves a branch of the fan-out of {fan_out:?} otherwise than by its join {join:?}: let it lead there"
+                    "the edge from {node:?} to {to:?} leaves a branch of the fan-out of {fan_out:?} without its join {join:?}: let the edge lead to {join:?}"
                 )
             }
             Self::CrossesBranch { node, to } => {
-                write!(f, "the edge from {node:?} to {to:?} leads into a branch of a fan-out that {node:?} is not part of")
+                write!(
+                    f,
+                    "the edge from {node:?} to {to:?} leads into a branch of a fan-out that does not contain {node:?}: lead it to the start of that fan-out, or add a separate node"
+                )
             }
             Self::JoinsCross { fan_out, join } => {
-                write!(f, "the fan-out of {fan_out:?} joins at {join:?}, which belongs to another branch than {fan_out:?}")
+                write!(
+                    f,
+                    "the fan-out of {fan_out:?} joins at {join:?}, which is in another branch than {fan_out:?}: join at a node in the branch of {fan_out:?}"
+                )
             }
-            Self::Unreachable { node } => write!(f, "no way leads to {node:?}: add an edge to it, or leave it out"),
+            Self::Unreachable { node } => {
+                write!(f, "node {node:?} cannot be reached from the entry: add an edge to it, or remove it")
+            }
             Self::UndoWithoutContext { node } => {
-                write!(f, "{node:?} has an undo and takes no context: take one, and record in it what to undo")
+                write!(f, "node {node:?} has an undo but takes no context: take a `NodeContext` and call `record_undo`")
             }
         }
     }
@@ -278,16 +286,16 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The id among `known` that is nearest to `wrong`, if one is near enough to be meant.
+/// Returns the id in `known` with the smallest edit distance to `wrong`, if it is small enough.
 pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    // A third of the letters may be wrong. Where there are no letters, nothing can be meant.
+    // A third of the characters, and at most 3, may differ. An empty id has no suggestion.
     let off_max = wrong.chars().count().div_ceil(3).min(3);
     let near = known.map(|id| (distance(wrong, id, off_max), id)).filter(|(off, _)| *off <= off_max && !wrong.is_empty());
     near.min_by_key(|(off, _)| *off).map(|(_, id)| id.to_string())
 }
 
-/// How many letters must be added, left out, changed or swapped with their neighbour to make `b` of `a`; more than `max` is not
-/// counted.
+/// Returns the edit distance of two ids: insertions, deletions, changes and swaps of neighbours.
+/// Stops counting above `max`.
 fn distance(a: &str, b: &str, max: usize) -> usize {
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().flat_map(char::to_lowercase).collect(), b.chars().flat_map(char::to_lowercase).collect());
@@ -296,12 +304,12 @@ fn distance(a: &str, b: &str, max: usize) -> usize {
     }
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.iter().enumerate() {
+    for (i, character) in a.iter().enumerate() {
         let mut next = vec![i + 1];
         for (j, other) in b.iter().enumerate() {
-            let changed = row[j] + usize::from(letter != other);
+            let changed = row[j] + usize::from(character != other);
             let mut best = changed.min(row[j + 1] + 1).min(next[j] + 1);
-            if i > 0 && j > 0 && *letter == b[j - 1] && a[i - 1] == *other {
+            if i > 0 && j > 0 && *character == b[j - 1] && a[i - 1] == *other {
                 best = best.min(before[j - 1] + 1);
             }
             next.push(best);
@@ -316,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f1_the_nearest_id_is_meant_and_a_strange_one_is_not() {
+    fn f1_suggestion_is_the_nearest_id_and_never_a_distant_one() {
         let known = || ["write", "judge", "search"].into_iter();
         assert_eq!(nearest("wirte", known()).as_deref(), Some("write"));
         assert_eq!(nearest("Judge", known()).as_deref(), Some("judge"));

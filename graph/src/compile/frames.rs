@@ -1,34 +1,39 @@
-//! Which fan-out a node belongs to: one pass over the edges from the entry, linear in nodes and edges.
+//! Assigns each node to a fan-out: one pass over the edges from the entry, linear in nodes and
+//! edges.
 //!
-//! A *frame* is the inside of one fan-out, and the root frame is the whole run. The entry has the root frame. A fork gives its
-//! heads a new frame and its join its own. An edge to the join of its frame is an arrival and labels nothing. A node that would
-//! get two labels is where a branch is left, or entered, by a way that no join sees.
+//! A *frame* is the inside of one fan-out; the root frame is the whole run. The rules:
+//! 1. The entry is in the root frame.
+//! 2. A fork creates a new frame for its heads. Its join is in the frame of the fork.
+//! 3. An edge to the join of its own frame is an arrival and assigns nothing.
+//! 4. A node that would be in two frames is a fault: an edge enters or leaves a branch without
+//!    going through the join.
 
 use crate::compile::fault::GraphFault;
 use crate::define::shape::{Exit, Shape, Target};
 
-/// The inside of a fan-out, or, at index 0, the whole run.
+/// The inside of a fan-out. Index 0 is the whole run.
 pub(crate) struct Frame {
-    /// The frame the fan-out stands in; the root stands in itself.
+    /// The frame around the fan-out. The root is its own parent.
     parent: usize,
-    /// The node the fan-out starts from.
+    /// The node where the fan-out starts.
     fork: u32,
     join: Target,
 }
 
-/// The frame of each node that control can reach, as an index into the frames.
+/// The frame of each reachable node, as an index into `frames`.
 pub(crate) struct Frames {
     pub(crate) of: Vec<Option<usize>>,
     frames: Vec<Frame>,
 }
 
 impl Frames {
-    /// The node that `node`'s innermost fan-out starts from; `None` in the root frame and for what cannot be reached.
+    /// Returns the start of the innermost fan-out around `node`. `None` in the root frame and for
+    /// unreachable nodes.
     pub(crate) fn fan_out(&self, node: u32) -> Option<u32> {
         self.of[node as usize].filter(|frame| *frame != 0).map(|frame| self.frames[frame].fork)
     }
 
-    /// Labels all that can be reached, and reports what does not fit.
+    /// Assigns all reachable nodes, and reports edges that cross a frame.
     pub(crate) fn label(shape: &Shape, faults: &mut Vec<GraphFault>) -> Self {
         let root = Frame { parent: 0, fork: shape.entry, join: Target::End };
         let mut labelling = Labelling {

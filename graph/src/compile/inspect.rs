@@ -1,62 +1,63 @@
-//! Views of a compiled graph: `Inspection`, Mermaid, DOT and the fingerprint.
+//! Views of a compiled graph: [`Inspection`], Mermaid, DOT and the fingerprint.
 
 use crate::compile::plan::{Plan, PlanNode};
 use crate::define::shape::{END, Exit, Shape};
 use crate::token::Fnv;
 use std::fmt::Write as _;
 
-/// What a graph looks like.
+/// A description of a graph: its nodes and edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The name of the graph.
+    /// The name given to `Graph::new`.
     pub name: String,
-    /// See [`CompiledGraph::fingerprint`](crate::CompiledGraph::fingerprint).
+    /// The hash of the graph; see
+    /// [`CompiledGraph::fingerprint`](crate::CompiledGraph::fingerprint).
     pub fingerprint: String,
-    /// Where a run starts.
+    /// The id of the node where a run starts.
     pub entry: String,
     /// The nodes, in the order in which they were added.
     pub nodes: Vec<NodeInfo>,
 }
 
-/// What a node looks like.
+/// A description of one node of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeInfo {
-    /// Its id.
+    /// The id of the described node.
     pub id: String,
-    /// What leaves it.
+    /// The targets of the edges that leave it.
     pub leads_to: LeadsTo,
-    /// Where it falls back to.
+    /// The fallback node of its policy, if any.
     pub fallback: Option<String>,
-    /// The node whose fan-out it is part of, the innermost one.
+    /// The start of the innermost fan-out around the node, if any.
     pub fan_out: Option<String>,
-    /// The fingerprint of the graph that it is, if it is a subgraph.
+    /// The fingerprint of the subgraph, if the node is one.
     pub subgraph: Option<String>,
 }
 
-/// What leaves a node. The end is [`END`].
+/// The targets of the edges that leave a node. The end is [`END`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeadsTo {
-    /// Nothing: no way leads to the node either.
+    /// No edge leaves the node. Only unreachable nodes have this.
     Nowhere,
-    /// One node.
+    /// A plain edge to one node, or to the end.
     Next(String),
-    /// One of these.
+    /// A conditional edge to one of these nodes.
     OneOf(Vec<String>),
-    /// All of these at once, and then the join.
+    /// A fan-out to all of these nodes, and then the join.
     AllOf {
-        /// The first nodes of the branches.
+        /// The first node of each branch, in order.
         heads: Vec<String>,
-        /// Where they end.
+        /// The node where the branches end.
         join: String,
     },
-    /// One node, once for each item of the state, and then the join.
+    /// A fan-out with one branch per item of the state, and then the join.
     Each {
-        /// The first node of the branches.
+        /// The first node of all branches.
         head: String,
-        /// Where they end.
+        /// The node where the branches end.
         join: String,
     },
 }
@@ -95,11 +96,11 @@ impl<S> PlanNode<S> {
     }
 }
 
-/// A hash of what a run depends on. Nodes and the targets of a choice are sorted, since their order says nothing; branches are
-/// not, since theirs is the order of the merge.
+/// Computes the fingerprint. Nodes and the targets of a choice are sorted, because their order has
+/// no meaning; branches keep their order, which is the order of the merge.
 ///
-/// Stored runs are compared by it, so what is written here must never change: a message for each kind of thing, and texts with
-/// their length.
+/// Stored runs contain fingerprints, so the hashed bytes must never change: a tag byte per kind,
+/// then the length and the bytes of the text.
 pub(crate) fn fingerprint<S>(shape: &Shape, plan_nodes: &[PlanNode<S>]) -> String {
     fn text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
         bytes.push(kind);
@@ -138,7 +139,7 @@ pub(crate) fn fingerprint<S>(shape: &Shape, plan_nodes: &[PlanNode<S>]) -> Strin
     hash.text()
 }
 
-/// How an edge is drawn.
+/// The line style of an edge in a drawing.
 enum Stroke {
     Plain,
     Choice,
@@ -148,7 +149,7 @@ enum Stroke {
 }
 
 impl Inspection {
-    /// Calls `draw` for each edge: from, to, how.
+    /// Calls `draw` with the start, target and style of each edge.
     fn edges(&self, mut draw: impl FnMut(&str, &str, Stroke)) {
         for node in &self.nodes {
             match &node.leads_to {
@@ -170,14 +171,15 @@ impl Inspection {
         }
     }
 
-    /// The number of a node in drawings; ids may contain letters that a drawing language reserves.
+    /// Returns a function from a node id to its name in a drawing. Ids may contain characters that
+    /// drawing languages reserve.
     fn number(&self) -> impl Fn(&str) -> String {
         let numbers: std::collections::HashMap<&str, usize> =
             self.nodes.iter().enumerate().map(|(number, node)| (node.id.as_str(), number)).collect();
         move |id| if id == END { "finish".to_string() } else { format!("n{}", numbers.get(id).copied().unwrap_or_default()) }
     }
 
-    /// The graph as a Mermaid flowchart.
+    /// Returns the graph as a Mermaid flowchart.
     pub fn to_mermaid(&self) -> String {
         let number = self.number();
         let mut text = String::from("flowchart TD\n    start([start])\n    finish([end])\n");
@@ -200,7 +202,7 @@ impl Inspection {
         text
     }
 
-    /// The graph in the language of Graphviz.
+    /// Returns the graph in the DOT language of Graphviz.
     pub fn to_dot(&self) -> String {
         let number = self.number();
         let escaped = |id: &str| id.replace('\\', "\\\\").replace('"', "\\\"");

@@ -28,7 +28,11 @@ use crate::define::subgraph::{KnownNode, Needs, NodesById};
 use std::sync::Arc;
 
 impl<S: Send + 'static> Graph<S> {
-    /// Checks all of it, in time linear in nodes and edges. The error lists every fault there is.
+    /// Checks the graph and returns it in a form that can run. Takes time linear in nodes and
+    /// edges.
+    ///
+    /// # Errors
+    /// [`CompileError`] lists every fault of the graph, not only the first.
     pub fn compile(self) -> Result<CompiledGraph<S>, CompileError> {
         compile(self)
     }
@@ -81,7 +85,7 @@ fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, C
     let nodes_by_id =
         Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&all_options).map(known)).collect()));
     let drafts = graph.nodes.into_iter().zip(out_edges).zip(all_options);
-    // What is sound has a way out of every node that can be reached; the others are never entered.
+    // In a sound graph every reachable node has an edge. Unreachable nodes are never entered.
     let plan_node = |((draft, out_edge), options): ((DraftNode<S>, Option<OutEdge<S>>), _)| PlanNode {
         call: draft.call,
         out_edge: out_edge.unwrap_or(OutEdge::To(Target::End)),
@@ -97,20 +101,20 @@ fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, C
     Ok(CompiledGraph::new(plan))
 }
 
-/// The edges of each node.
+/// Groups the edges by their start node.
 fn edges_by_node<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Vec<Edge<S>>> {
     let mut by_node: Vec<Vec<Edge<S>>> = names.ids.iter().map(|_| Vec::new()).collect();
     for edge in std::mem::take(&mut graph.edges) {
         match names.node(&edge.from, || NamedBy::EdgeFrom) {
             Some(node) => by_node[node as usize].push(edge),
-            // Where it leads is looked at all the same.
+            // The targets are still checked, so that all faults are reported at once.
             None => drop(names.exit(&edge.from.clone(), vec![edge])),
         }
     }
     by_node
 }
 
-/// What is to be taken care of at each node: policies, undos, subgraphs.
+/// Collects the options of each node: policy, undo, subgraph.
 fn all_options<S>(graph: &mut Graph<S>, names: &mut Names) -> Vec<Option<Box<NodeOptions<S>>>> {
     let blank = || Box::new(NodeOptions { policy: Policy::new(), fallback: None, undo: None, subgraph: None, grace: None });
     let mut all_options: Vec<Option<Box<NodeOptions<S>>>> = names.ids.iter().map(|_| None).collect();

@@ -1,4 +1,5 @@
-//! A brute-force explorer of tokens, as slow and plain as can be, that must agree with the real thing on random graphs.
+//! A brute-force explorer of tokens, slow and simple, that must agree with the real checks on
+//! random graphs.
 
 use crate::compile::frames::Frames;
 use crate::compile::reach;
@@ -6,8 +7,9 @@ use crate::define::shape::{Exit, Shape, Target};
 use pleach_core::Random;
 use std::collections::{HashMap, HashSet};
 
-/// Whether every token that can ever exist behaves: it leaves a fan-out through its join only, no node is entered inside two
-/// different fan-outs, and from every node it can come to the end of its fan-out by edges that are no fallbacks.
+/// Returns whether every possible token behaves: it leaves a fan-out only through its join, no node
+/// is entered in two different fan-outs, and from every node the end of its fan-out can be reached
+/// without fallbacks.
 fn is_sound(shape: &Shape) -> bool {
     let mut stack_of: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut tokens = vec![(shape.entry, Vec::new())];
@@ -52,7 +54,7 @@ fn join_of(shape: &Shape, stack: &[u32]) -> Target {
     }
 }
 
-/// Whether a token at `node` can come to `goal`, passing fan-outs from fork to join.
+/// Returns whether a token at `node` can reach `goal`, passing fan-outs from fork to join.
 fn can_end(shape: &Shape, node: u32, goal: Target) -> bool {
     let mut seen = HashSet::from([node]);
     let mut to_visit = vec![node];
@@ -73,12 +75,13 @@ fn can_end(shape: &Shape, node: u32, goal: Target) -> bool {
     false
 }
 
-/// A small random graph. If it is `wild`, its edges lead anywhere.
+/// Creates a small random graph. The edges of a `wild` graph lead anywhere.
 pub(crate) fn random_shape(random: &mut Random, wild: bool) -> Shape {
     let count = 1 + random.below(8) as u32;
     let mut exits = Vec::new();
     for node in 0..count {
-        // Tame edges lead a short way forward, and joins a little further than heads: many of those graphs are sound.
+        // Other edges lead a short way forward, and joins a little further: many of these graphs
+        // are sound.
         let towards = |random: &mut Random, least: u32| {
             let strays = wild || random.below(12) == 0;
             match if strays { random.below(count as usize + 1) as u32 } else { node + least + random.below(2) as u32 } {
@@ -126,6 +129,6 @@ fn f1_compile_agrees_with_a_brute_force_explorer_on_random_graphs() {
         sound += u32::from(is_sound);
         forked += u32::from(is_sound && (0..shape.ids.len() as u32).any(|node| frames.fan_out(node).is_some()));
     }
-    // Both answers were given often, also where there are fan-outs.
+    // Both answers occurred often, also for graphs with fan-outs.
     assert!(sound > 10_000 && sound < 90_000 && forked > 2_000, "{sound} sound, {forked} of them with branches");
 }

@@ -1,4 +1,4 @@
-//! From ids to numbers: every name is looked up, and what leaves a node becomes one thing.
+//! From ids to numbers: looks up every id and reduces the edges of a node to one exit.
 
 use crate::compile::fault::{GraphFault, NamedBy, nearest};
 use crate::compile::plan::{BranchHeads, OutEdge, PlanFanOut};
@@ -8,10 +8,10 @@ use crate::define::shape::{END, Exit, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// How many faults get a suggestion: each looks at every id.
+/// The most faults that get a suggestion, because each one compares all ids.
 const SUGGESTIONS_MAX: usize = 16;
 
-/// The nodes by id, and the faults that looking them up has found.
+/// The nodes by id, and the faults found during lookups.
 pub(crate) struct Names {
     pub(crate) ids: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
@@ -39,7 +39,7 @@ impl Names {
         names
     }
 
-    /// The node of that id, or a fault.
+    /// Returns the node with this id, or adds a fault.
     pub(crate) fn node(&mut self, id: &str, named_by: impl FnOnce() -> NamedBy) -> Option<u32> {
         let found = self.numbers.get(id).copied();
         if found.is_none() {
@@ -77,11 +77,11 @@ impl Names {
         nearest(id, self.ids.iter().map(|id| &**id).filter(|id| !id.trim().is_empty()))
     }
 
-    /// What leaves the node called `from`, out of all edges that do.
+    /// Reduces all edges that leave the node `from` to one exit.
     pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (Exit, Option<OutEdge<S>>) {
         let Some(edge) = edges.pop() else { return (Exit::None, None) };
         if edges.is_empty() {
-            return self.one_exit(from, edge.kind).unwrap_or((Exit::Faulty, None));
+            return self.exit_of(from, edge.kind).unwrap_or((Exit::Faulty, None));
         }
         edges.push(edge);
         let plain = |edge: &Edge<S>| match &edge.kind {
@@ -93,12 +93,12 @@ impl Names {
             Some(targets) => GraphFault::SeveralEdges { node, targets },
             None => GraphFault::MixedEdges { node },
         });
-        // Their other ends are looked at all the same: every fault is found at once.
-        edges.into_iter().for_each(|edge| drop(self.one_exit(from, edge.kind)));
+        // The targets are still checked, so that all faults are reported at once.
+        edges.into_iter().for_each(|edge| drop(self.exit_of(from, edge.kind)));
         (Exit::Faulty, None)
     }
 
-    fn one_exit<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<OutEdge<S>>)> {
+    fn exit_of<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<OutEdge<S>>)> {
         let of = || NamedBy::EdgeOf(from.to_string());
         let join_of = || NamedBy::JoinOf(from.to_string());
         match kind {

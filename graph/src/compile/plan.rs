@@ -1,4 +1,4 @@
-//! `Plan`: a compiled graph in the form that the engine reads. Nodes are numbers.
+//! [`Plan`]: a compiled graph in the form that the engine reads. Nodes are numbers.
 
 use crate::compile::fault::{GraphFault, nearest};
 use crate::context::undo::Undo;
@@ -11,30 +11,30 @@ use crate::error::StartError;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A compiled graph.
+/// A compiled graph. Vectors are indexed by node number.
 pub(crate) struct Plan<S> {
     pub(crate) name: String,
     pub(crate) shape: Shape,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) nodes: Box<[PlanNode<S>]>,
-    /// The node whose innermost fan-out a node is part of.
+    /// The start of the innermost fan-out around each node.
     pub(crate) fan_outs: Vec<Option<u32>>,
-    /// Whether a way leads to a node from the entry.
+    /// Whether each node can be reached from the entry.
     pub(crate) reached: Vec<bool>,
     pub(crate) needs: Needs,
-    /// Its nodes by their ids, those inside its subgraphs included.
+    /// The nodes by id, subgraphs included.
     pub(crate) nodes_by_id: Arc<NodesById>,
     pub(crate) fingerprint: String,
     pub(crate) warnings: Vec<GraphFault>,
-    /// How states are compared with what comes back from a store.
+    /// Compares a state with its copy that was read back from JSON.
     pub(crate) equal: Option<fn(&S, &S) -> bool>,
 }
 
-/// A node: its code, what leaves it, and what becomes of its failures.
+/// A node: its code, its edge and its options.
 pub(crate) struct PlanNode<S> {
     pub(crate) call: NodeFn<S>,
     pub(crate) out_edge: OutEdge<S>,
-    /// What most nodes have nothing of.
+    /// `None` for most nodes: these run on the fast path.
     pub(crate) options: Option<Box<NodeOptions<S>>>,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct NodeOptions<S> {
     pub(crate) policy: Policy<S>,
     pub(crate) fallback: Option<Target>,
     pub(crate) undo: Option<Arc<Undo>>,
-    /// The fingerprint of the graph that is run as this node.
+    /// The fingerprint of the subgraph, if the node is one.
     pub(crate) subgraph: Option<String>,
-    /// The cancel grace of an attempt: the policy's, else the longest inside.
+    /// The cancel grace of an attempt: that of the policy, else the longest inside the subgraph.
     pub(crate) grace: Option<Duration>,
 }
 
-/// What leaves a node.
+/// The edge that leaves a node.
 pub(crate) enum OutEdge<S> {
     To(Target),
     Choice { route: RouterFn<S>, declared: Box<[DeclaredTarget]> },
@@ -61,16 +61,16 @@ pub(crate) struct PlanFanOut<S> {
     pub(crate) options: FanOut<S>,
 }
 
-/// Where the branches begin, and with what.
+/// The first nodes and states of the branches.
 pub(crate) enum BranchHeads<S> {
-    /// One at each node, with a clone of the state.
+    /// One branch at each node, with a clone of the state.
     Each(Box<[u32]>, fn(&S) -> S),
-    /// All at one node, with these states.
+    /// All branches at one node, with these states.
     Map(u32, MapItems<S>),
 }
 
 impl<S> Plan<S> {
-    /// The number of the node that a run is to start at.
+    /// Returns the number of the start node of a run, after checking that a run can start there.
     pub(crate) fn start_at(&self, node: String) -> Result<u32, StartError> {
         let Some(start) = self.names.iter().position(|name| **name == *node) else {
             let did_you_mean = nearest(&node, self.names.iter().map(|name| &**name));

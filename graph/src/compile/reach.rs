@@ -1,14 +1,15 @@
-//! Which nodes can come to an end: cycles with no choice in them, and reverse reachability from the end. Linear in nodes and
-//! edges.
+//! Checks that every node can reach the end: finds unconditional cycles, then follows the edges
+//! backwards from the end. Linear in nodes and edges.
 //!
-//! Fallback edges do not count: a node that only a failure leads out of has no way to the end. What another fault explains is not
-//! reported again, nor is whatever leads only there.
+//! Fallback edges do not count: a node that only a failure leads out of has no path to the end. A
+//! node whose problem another fault explains is not reported again, and neither are nodes that lead
+//! only to it.
 
 use crate::compile::fault::GraphFault;
 use crate::compile::frames::Frames;
 use crate::define::shape::{Exit, Shape, Target};
 
-/// Reports every node that control can reach and that has no way to the end.
+/// Reports every reachable node without a path to the end.
 pub(crate) fn check(shape: &Shape, frames: &Frames, faults: &mut Vec<GraphFault>) {
     let is_reached = |node: &u32| frames.of[*node as usize].is_some();
     let nodes = 0..shape.ids.len() as u32;
@@ -27,39 +28,39 @@ pub(crate) fn check(shape: &Shape, frames: &Frames, faults: &mut Vec<GraphFault>
         cycle.iter().for_each(|node| explained[*node as usize] = true);
         faults.push(GraphFault::UnconditionalCycle { nodes: cycle.into_iter().map(|node| shape.id(node)).collect() });
     }
-    let leads_on = leading_to(shape, explained);
-    for node in nodes.filter(is_reached).filter(|node| !leads_on[*node as usize]) {
+    let reaches_end = leading_to(shape, explained);
+    for node in nodes.filter(is_reached).filter(|node| !reaches_end[*node as usize]) {
         faults.push(GraphFault::NoPathToEnd { node: shape.id(node) });
     }
 }
 
-/// The cycles in which every node has one place to go. A node lies on at most one, since it has one successor.
+/// Finds the cycles in which every node has a single successor. A node is on at most one of them.
 fn cycles(shape: &Shape, frames: &Frames) -> Vec<Vec<u32>> {
     let mut walked_by = vec![None; shape.ids.len()];
     let mut cycles = Vec::new();
     for start in (0..shape.ids.len() as u32).filter(|node| frames.of[*node as usize].is_some()) {
         let mut at = start;
-        let mut way = Vec::new();
+        let mut walked = Vec::new();
         while walked_by[at as usize].is_none() {
             walked_by[at as usize] = Some(start);
-            way.push(at);
+            walked.push(at);
             match shape.sole_successor(at) {
                 Some(Target::Node(next)) => at = next,
                 _ => break,
             }
         }
-        // Back on the way of this very walk, by an edge and not by its end: from there on it goes round.
+        // The walk came back to its own path by an edge: a cycle starts at that node.
         if walked_by[at as usize] == Some(start)
-            && way.last().and_then(|last| shape.sole_successor(*last)) == Some(Target::Node(at))
-            && let Some(first) = way.iter().position(|node| *node == at)
+            && walked.last().and_then(|last| shape.sole_successor(*last)) == Some(Target::Node(at))
+            && let Some(first) = walked.iter().position(|node| *node == at)
         {
-            cycles.push(way.split_off(first));
+            cycles.push(walked.split_off(first));
         }
     }
     cycles
 }
 
-/// The nodes from which the end, or one of `goals`, can be reached.
+/// Returns the nodes from which the end, or one of `goals`, can be reached.
 fn leading_to(shape: &Shape, goals: Vec<bool>) -> Vec<bool> {
     let mut before: Vec<Vec<u32>> = vec![Vec::new(); shape.ids.len()];
     let mut reaches = goals;

@@ -240,7 +240,7 @@ fn prune_by_chance(log_options: &LogOptions, runtime: &Arc<dyn Runtime>, ended_k
 }
 
 /// Creates an engine that writes to this log.
-fn begin<S: Send + 'static>(
+fn start_engine<S: Send + 'static>(
     plan: Arc<Plan<S>>,
     graph_cx: GraphContext,
     setup: EngineSetup<S>,
