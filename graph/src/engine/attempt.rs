@@ -1,4 +1,4 @@
-//! One attempt at a node: its limits, the call of the node, and its polls.
+//! One attempt at a node: its time limits, the call of the node, and its polls.
 
 use crate::compile::plan::{NodeOptions, PlanNode};
 use crate::context::NodeDetails;
@@ -51,7 +51,7 @@ impl<S: Send + 'static> Stepper<S> {
             self.keep_stored(lane, &state);
         }
         if let Some(timeout) = options.and_then(|options| options.policy.timeout).filter(Duration::is_zero) {
-            // It expires before the node is called, as a run's does before its first node.
+            // A zero timeout expires before the node is called.
             lane.kept.get_or_insert_with(|| Box::new(state));
             return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
         }
@@ -85,7 +85,8 @@ impl<S: Send + 'static> Stepper<S> {
         if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
     }
 
-    /// Polls an attempt. In a stored run its visit records say so, unless its node is polled elsewhere.
+    /// Polls an attempt. In a stored run its visit records track the poll; a spawned node does that
+    /// itself.
     pub(super) fn poll_running(
         &self,
         running: &mut RunningAttempt<S>,
@@ -101,8 +102,8 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// A node that is polled elsewhere, in whose visit records its polls are noted. A poll after which it is parked wakes its lane,
-    /// through each graph that it is inside of, and the run.
+    /// Wraps a spawned node so that its visit records track each poll. If the node is parked after
+    /// a poll, this wakes its lane, through all graphs around it, and the run.
     fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
         let (Some(visit), Some(log)) = (&lane.visit, self.graph_cx.run().log()) else { return work };
         let (records, log, attempt, waker) = (Arc::clone(&visit.records), Arc::clone(log), lane.attempt, waker.clone());
@@ -116,7 +117,7 @@ impl<S: Send + 'static> Stepper<S> {
         }))
     }
 
-    /// When an attempt is cut off, by its timeout or after its grace; the node is told.
+    /// Creates the timer and the grace of an attempt, and makes them visible to the node.
     fn limits(&self, options: &NodeOptions<S>, details: &mut NodeDetails) -> Result<Option<Box<AttemptLimits>>, RunFault> {
         let mut limits = None;
         if let Some(timeout) = options.policy.timeout {
@@ -134,7 +135,7 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(limits)
     }
 
-    /// A node that is pending fails all the same if it asked for something impossible.
+    /// Fails a pending node that requested something impossible.
     pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
         match self.graph_cx.run().why_broken(lane.token) {
             Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
@@ -142,7 +143,8 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// A spawned node found no place in the scope of the run, which a cancel has closed since the step began.
+    /// Handles a scope that rejects a spawned node, because a cancel has closed it since the step
+    /// started.
     fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
         let cause = self.graph_cx.run().cause();
         let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);

@@ -21,7 +21,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Context;
 
 impl<S: Send + 'static> Engine<S> {
-    /// At the beginning of a poll: does what it was told. Why the run has ended, if that was to end.
+    /// Applies the commands that arrived since the last poll. Returns the error of the run if one
+    /// of them ends it.
     pub(super) fn apply_commands(&mut self, cx: &Context<'_>) -> Option<RunError<S>> {
         if self.stepper.graph_cx.is_subgraph() {
             return None;
@@ -41,13 +42,14 @@ impl<S: Send + 'static> Engine<S> {
         }
         match &mut self.committer {
             Some(committer) => committer.expect_messages(posted),
-            // Nobody resumed it with what was refused: it is told, and the node waits on.
+            // A run in memory has no resume call that could fail with a rejected answer: report it,
+            // and the node keeps waiting.
             None => self.tell_refused(),
         }
         self.cancelled_for_good()
     }
 
-    /// While a run that is not stored is undone: whoever asks where it stands is told. Commands change nothing any more.
+    /// Answers queries while a run in memory is undone. Commands have no effect any more.
     pub(super) fn answer_questions(&self, cx: &Context<'_>) {
         let is_asked = self.committer.is_none() && !self.stepper.graph_cx.is_subgraph();
         let Some(run_control) = self.stepper.graph_cx.run().run_control().filter(|_| is_asked) else { return };
@@ -58,19 +60,19 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Does what a stored run was told by the message of this number.
+    /// Applies the command in the inbox message with this number.
     pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
         let (Some(committer), Some(run_control)) = (&mut self.committer, self.stepper.graph_cx.run().run_control()) else {
             return Ok(());
         };
         if self.is_ending {
-            // Those that were obeyed before, too: a run that is undone stays paused for nobody.
+            // Also takes earlier pauses: a run that is undone must not stay paused.
             let mut numbers = std::mem::take(&mut committer.pauses);
             numbers.push(number);
             if committer.log().has_ended() {
                 numbers.into_iter().for_each(|number| committer.log().take_refused(number));
             } else {
-                // If the process dies before the end is written, the next driver finds them.
+                // If the process dies before the end is committed, the next driver finds them.
                 committer.taken_at_end.append(&mut numbers);
             }
             return Ok(());
@@ -89,7 +91,7 @@ impl<S: Send + 'static> Engine<S> {
                 run_control.go_on();
             }
             Command::Cancel(why) => {
-                // A resume that follows does not take it.
+                // A later resume command does not take it.
                 committer.taken_at_end.push(number);
                 committer.is_cancelled.get_or_insert(why);
             }
@@ -101,21 +103,21 @@ impl<S: Send + 'static> Engine<S> {
         self.committer.as_ref().is_some_and(|committer| committer.is_cancelled.is_some())
     }
 
-    /// Ends a stored run that was told to end.
+    /// Ends a stored run that a command has cancelled.
     pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
         let why = self.committer.as_ref()?.is_cancelled.clone()?;
-        // A run that is ending goes on ending, and writes the cancel down as its end.
+        // A run that is already ending continues, and records the cancel with its end.
         let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
         (!is_ending).then(|| self.cut_off(cause(&why), None))
     }
 
-    /// A resumed run has ended before anything ran. The outcome, if nothing more is to be done.
+    /// Ends a resumed run before any node ran. Returns the outcome if no further work remains.
     pub(crate) fn end_restored(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
         let outcome = self.cancelled_for_good().map_or(outcome, Err);
         self.end(outcome)
     }
 
-    /// Where a run stands that is not stored.
+    /// Returns the view of a run in memory.
     fn view(&self) -> RunView {
         let run = self.stepper.graph_cx.run();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());

@@ -1,7 +1,9 @@
 //! How the engine of a stored run uses its committer.
 //!
-//! Durable records are reported to hooks, a store failure ends the run, and the run pauses when
-//! every token waits.
+//! 1. Durable records are reported to the hooks.
+//! 2. A store failure ends the run.
+//! 3. When every lane is parked, the run records a pause and ends until an inbox message or a time
+//!    wakes it.
 
 use crate::context::events::RunEvent;
 use crate::control::{Command, Inbox, RejectedMessage};
@@ -22,20 +24,20 @@ use crate::util::work_count;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The key of an interrupt, or the name of a signal, that a message is for.
+/// Returns the interrupt key or signal name that a message is for.
 fn key_of(name: &str) -> String {
     cut(name.split_once('/').map_or(name, |(_, key)| key).to_string())
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// Ready when lanes may go on, or with the outcome if the run cannot.
+    /// Polls the committer. Ready when lanes can continue, or with the outcome if the run cannot.
     pub(super) fn poll_committer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         self.tell_refused();
         let Some(committer) = &self.committer else { return Poll::Pending };
         if let Some(inbox) = self.stepper.graph_cx.run().inbox() {
             committer.log().take_returned_signals().into_iter().for_each(|signal| inbox.give_back(signal));
         }
-        // Before anything is looked at: whatever nodes on other threads write down from now on, they may not wait any more.
+        // Read first: a node on another thread that writes a record after this is no longer parked.
         let log = Arc::clone(committer.log());
         let head = log.head();
         let waits = self.until_when_it_waits();
@@ -50,7 +52,7 @@ impl<S: Send + 'static> Engine<S> {
         match committer.poll(cx, standing) {
             Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
             Poll::Pending => match waits {
-                // A run that only waits takes what it refused out of its inbox with a commit of its own.
+                // A parked run commits rejected messages alone, because no step follows that could.
                 Some(due) if committer.is_idle() && committer.log().has_refused() => {
                     let wake = if is_held { Wake::OnPost } else { wake_at(due) };
                     match committer.log().write_pause(wake) {
@@ -70,7 +72,8 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Whether this driver holds a stored run for certain. If not, a renewal is asked for, and the run's task is woken when it has succeeded.
+    /// Returns whether this driver surely holds the lease. Otherwise it requests a renewal, which
+    /// wakes the task of the run.
     pub(super) fn holds_lease(&self, cx: &Context<'_>) -> bool {
         self.committer.as_ref().is_none_or(|committer| committer.poll_lease(cx).is_ready())
     }
@@ -99,7 +102,8 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    /// Nodes find what was posted. A damaged message is reported as refused, and taken out of the inbox with the next commit.
+    /// Delivers inbox messages to nodes and commands to the run. A damaged message is rejected, and
+    /// the next commit takes it.
     pub(crate) fn deliver(&mut self, messages: Vec<InboxMessage>) -> Result<(), RunError<S>> {
         for InboxMessage { number, post, .. } in messages {
             let run = self.stepper.graph_cx.run();
@@ -120,7 +124,8 @@ impl<S: Send + 'static> Engine<S> {
         Ok(())
     }
 
-    /// Tells of answers and signals that were none to the node that took them. They are taken from the inbox with the next commit.
+    /// Reports the answers and signals that nodes could not decode. The next commit takes them from
+    /// the inbox.
     pub(super) fn tell_refused(&mut self) {
         let Some(inbox) = self.stepper.graph_cx.run().inbox() else { return };
         inbox.take_refused().into_iter().for_each(|refused| self.refuse(refused));
@@ -136,19 +141,21 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// The answer that came with this resume, if it was none: that ends it.
+    /// Returns the fault for an answer of this resume that its node rejected.
     fn refused_answer(&self) -> Option<RunFault> {
         let run = self.stepper.graph_cx.run();
         let RejectedMessage { name, why, .. } = run.inbox()?.refused_answer()?;
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
-    /// Whether a node is about to take a message. A run that said now that it waits would sleep on if it died before, with its messages unread.
+    /// Returns whether a node is about to take a message. A pause recorded now could leave the
+    /// message unread if the process died.
     fn is_answering(&self) -> bool {
         self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_answering)
     }
 
-    /// Until when the run waits, if every line of control does nothing but wait. Looks only at what may have changed since it was asked last.
+    /// Returns until when the run waits, if every lane is parked. Looks only at lanes that may have
+    /// changed since the last call.
     fn until_when_it_waits(&mut self) -> Option<Option<Timestamp>> {
         if self.is_answering() || self.is_in_grace() {
             return None;
@@ -161,7 +168,7 @@ impl<S: Send + 'static> Engine<S> {
         Some(of_branches.and(until_when(&self.root, is_held)?).due)
     }
 
-    /// The same for a graph inside a node. It says in `waits` what those lanes wait for that were looked at.
+    /// Does the same for a subgraph, and stores the waits of the checked lanes in `waits`.
     pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<WaitUntil> {
         if self.is_in_grace() {
             return None;
@@ -176,7 +183,7 @@ impl<S: Send + 'static> Engine<S> {
         Some(of_branches.and(of_root))
     }
 
-    /// What the run waits for, if every line of control does nothing but wait.
+    /// Returns all waits of the run, if every lane is parked.
     fn open_waits(&self) -> Option<Vec<OpenWait>> {
         let is_held = self.stepper.graph_cx.run().is_held();
         let mut open = Vec::new();
@@ -191,18 +198,19 @@ impl<S: Send + 'static> Engine<S> {
         Some(open)
     }
 
-    /// All wait for messages, and there is none, or for a time that is far off: the run ends here until then.
+    /// Ends the run until a message or a time wakes it: every lane waits for a message or for a
+    /// distant time.
     fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(log) = self.committer.as_ref().map(|committer| committer.log()) else { return Poll::Pending };
         match log.write_pause(wake) {
-            // It rides in a commit, which the committer begins now.
+            // The committer starts the commit of the pause now.
             Ok(true) => return self.poll_committer(cx),
             Ok(false) => {}
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*log.run, "", "commit", error), None)))),
         }
         let run = log.run.to_string();
         let open = self.open_waits().unwrap_or_default();
-        // The next attempt at a node is nothing that anybody could answer.
+        // A retry has no key that a caller could answer.
         let mut waits: Vec<WaitView> = open.into_iter().filter(|wait| !wait.key.is_empty()).map(WaitView::of).collect();
         waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
@@ -216,7 +224,7 @@ impl<S: Send + 'static> Engine<S> {
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
-    /// Ready once all tasks that were cut off are gone, or with why the run cannot wait for that.
+    /// Ready when all cancelled tasks have dropped their nodes, or with the error of the committer.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
             if self.stepper.graph_cx.run().are_tasks_gone(Some(cx.waker())) {
@@ -230,7 +238,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Ready once a record is durable, or with why it is not.
+    /// Ready when a record is durable, or with the error of the committer.
     pub(super) fn poll_written(&mut self, sequence: u64, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
             let Some(committer) = &mut self.committer else { return Poll::Ready(Ok(())) };
@@ -244,7 +252,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Undoes a stored run, while its committer writes down how far it got.
+    /// Undoes a stored run, while the committer records the progress.
     pub(super) fn poll_undoing(&mut self, undoing: &mut DurableUndoRun<S>, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         loop {
             if self.holds_lease(cx)
@@ -261,7 +269,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// Until when a lane waits, if it does nothing but wait.
+/// Returns until when a lane waits, if it is parked.
 fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUntil> {
     if matches!(lane.phase, Phase::Forked(_)) {
         return Some(WaitUntil::default());
@@ -274,7 +282,7 @@ fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUn
     if matches!(lane.phase, Phase::Waiting(_)) {
         return Some(WaitUntil { due: records.failed.and_then(|(_, due)| due), is_held: false });
     }
-    // The resume has woken the graph inside, which was not polled yet.
+    // The resume woke the subgraph, but it was not polled yet.
     if !is_held && records.is_held_inside() {
         return None;
     }
@@ -282,14 +290,14 @@ fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUn
 }
 
 impl<S: Send + 'static> Branches<S> {
-    /// Until when the lanes wait, if all of them do nothing but wait.
-    /// Tells `inside` what those wait for that were looked at.
+    /// Returns until when the lanes wait, if all are parked. Stores the waits of the checked lanes
+    /// in `inside`.
     fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
         self.parked.refresh(is_held, self.places());
         while let Some(number) = self.parked.next_unsure() {
             let mut until = WaitUntil::default();
             if let Some(lane) = self.see(number) {
-                // From here on a change is told, so it is not missed, and then the lane is looked at.
+                // Registered before the check: a later change lists the lane again.
                 if let Some(visit) = &lane.visit {
                     visit.records.watch(self.parked.watcher(number));
                 }
@@ -304,12 +312,13 @@ impl<S: Send + 'static> Branches<S> {
     }
 }
 
-/// When a run that waits until then goes on.
+/// Returns when a run that waits until `due` must be woken.
 fn wake_at(due: Option<Timestamp>) -> Wake {
     due.map_or(Wake::OnPost, Wake::At)
 }
 
-/// Whether a run that does nothing but wait is not worth holding: all of it waits for messages, or longer than its holder is patient.
+/// Returns whether a parked run should be released: it waits for messages only, or longer than the
+/// patience of its driver.
 fn is_long(log: &RunLog, due: Option<Timestamp>) -> bool {
     match (due, log.options.patience) {
         (None, _) => true,

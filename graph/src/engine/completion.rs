@@ -1,5 +1,13 @@
-//! What follows the last step of a run: record the failure, undo committed nodes, release a stored
-//! run.
+//! The end of a run: record the failure, undo completed nodes, release a stored run.
+//!
+//! | stage | waits for | next |
+//! |---|---|---|
+//! | `InGrace` | nodes in their cancel grace | `end` runs again |
+//! | `AwaitingTasks` | cancelled tasks to drop their nodes | `Undoing`, `WritingEnd` |
+//! | `Undoing` | the undos of a run in memory | the outcome |
+//! | `WritingEnd` | the commit of the failure | `UndoingStored`, `Releasing` |
+//! | `UndoingStored` | the undos of a stored run and their commits | `Releasing` |
+//! | `Releasing` | the release of the lease | the outcome |
 
 use crate::engine::Engine;
 use crate::engine::undo::UndoRun;
@@ -11,25 +19,26 @@ use pleach_core::{BoxFuture, Cause};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where a run is after its last step.
+/// The stage of a run after its last step.
 pub(super) enum CompletionStage<S> {
-    /// It was cancelled or cut short, and nodes run on for their grace.
+    /// Nodes use their cancel grace.
     InGrace {
         error: Option<RunError<S>>,
     },
-    /// It failed, and tasks that were cut off are not gone yet: nothing is undone while one of them may be at work.
+    /// The run failed, and cancelled tasks have not dropped their nodes yet. No undo may run beside
+    /// them.
     Leaving {
         error: Option<RunError<S>>,
     },
     Undoing(UndoRun<S>),
-    /// That it failed becomes durable; whether it is undone then.
+    /// The record of the failure is not durable yet. `is_undone`: the undos run after it.
     WritingEnd {
         sequence: u64,
         error: Option<RunError<S>>,
         is_undone: bool,
     },
     UndoingStored(DurableUndoRun<S>),
-    /// It is given up, so that nobody waits for its lease to end.
+    /// The lease is released, so that the next driver does not wait for its expiry.
     Releasing {
         outcome: Option<Outcome<S>>,
         release: BoxFuture<'static, ()>,
@@ -37,7 +46,7 @@ pub(super) enum CompletionStage<S> {
 }
 
 impl<S> CompletionStage<S> {
-    /// Ends it where it is, if it is being undone.
+    /// Ends the stage at once. Returns the error of the run.
     pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
         match self {
             Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
@@ -48,14 +57,14 @@ impl<S> CompletionStage<S> {
     }
 }
 
-/// Whether the run was cancelled at its own deadline, and not at one above it.
+/// Returns whether the run's own deadline was exceeded, not one of a scope above.
 fn is_overdue<S>(error: &RunError<S>, log: Option<&RunLog>) -> bool {
     let is_deadline = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });
     is_deadline && log.is_some_and(RunLog::is_overdue)
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// The run has ended: what is left of it is dropped. The outcome, if nothing more is to be done.
+    /// Ends the run and drops the remaining lanes. Returns the outcome if no further work remains.
     pub(crate) fn end(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
         let mut error = match outcome {
             Ok(state) => return self.let_go(Ok(state)),
@@ -70,7 +79,7 @@ impl<S: Send + 'static> Engine<S> {
             _ => {}
         }
         if !self.is_run_in_grace() {
-            // Those that a fan-out waited for: the run waits for nobody.
+            // These belong to a cancelled fan-out. The run does not wait for them.
             self.drop_in_grace();
             self.graces = None;
         }
@@ -86,7 +95,7 @@ impl<S: Send + 'static> Engine<S> {
             return Some(Err(error));
         }
         if !is_cut_short && !self.stepper.graph_cx.run().are_tasks_gone(None) {
-            // It ends for good, whatever it is told meanwhile.
+            // The end is decided: later commands have no effect.
             self.is_ending = true;
             self.stage = Some(Box::new(CompletionStage::Leaving { error: Some(error) }));
             return None;
@@ -94,7 +103,8 @@ impl<S: Send + 'static> Engine<S> {
         self.end_failed(error)
     }
 
-    /// Nothing of the run is left: its failure is written down, and what it did is undone.
+    /// Continues the end of a failed run without remaining tasks: records the failure and starts
+    /// the undos.
     fn end_failed(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         if self.committer.is_some() {
             return self.end_stored(error);
@@ -106,7 +116,7 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    /// Writes down that the run failed, unless it was merely cut short and can be gone on with as it is.
+    /// Records the failure of a stored run, unless the run stays open and can be resumed.
     fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         let log = self.committer.as_ref().map(|committer| Arc::clone(committer.log()));
         let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, log.as_deref());
@@ -137,7 +147,8 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// A run that had failed before goes on being undone. These nodes were undone by earlier drivers.
+    /// Continues the undos of a run that failed before. Earlier drivers have undone the nodes in
+    /// `undone`.
     pub(crate) fn continue_undo(&mut self, fault: RunFault, undone: Vec<String>) {
         self.undo_stored(RunError::new(fault, None), undone);
     }
@@ -148,7 +159,7 @@ impl<S: Send + 'static> Engine<S> {
         self.stage = Some(Box::new(CompletionStage::UndoingStored(undoing)));
     }
 
-    /// Gives a stored run up, unless the last commit did.
+    /// Releases the lease of a stored run, unless the last commit released it.
     fn let_go(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
         match self.committer.as_mut().and_then(|committer| committer.release()) {
             None => Some(outcome),
@@ -181,7 +192,8 @@ impl<S: Send + 'static> Engine<S> {
                 CompletionStage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
                 CompletionStage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
                     Poll::Pending => Poll::Pending,
-                    // That it failed is not on record, and nothing was undone: whoever resumes it finds it as it was.
+                    // The failure is not recorded and nothing was undone: a resume finds the run as
+                    // it was.
                     Poll::Ready(Err(unwritten)) => Poll::Ready(self.let_go(Err(unwritten))),
                     Poll::Ready(Ok(())) => {
                         let error = error.take().expect("it ends once");

@@ -1,5 +1,7 @@
 //! Fast path: runs plain nodes, without policy, undo, hooks or threads, until one needs the full
-//! path. The order of a step is that of `step`.
+//! path.
+//!
+//! The order of a step is that of `step`.
 
 use crate::compile::plan::{OutEdge, Plan, PlanNode};
 use crate::define::node::{NodeFn, NodeFuture};
@@ -11,17 +13,19 @@ use pleach_core::{Reason, catch_panic};
 use std::task::{Context, Poll};
 
 impl<S: Send + 'static> Stepper<S> {
-    /// Whether a lane can take its next node the quick way.
+    /// Returns whether the next node of a lane can run on the fast path.
     #[inline]
     pub(super) fn is_plain(&self, plan_node: &PlanNode<S>, lane: &Lane<S>) -> bool {
         plan_node.options.is_none() && !self.is_watched && !lane.spawned
     }
 
-    /// Runs a lane through plain nodes until something else is in its way. `None` if the careful way goes on from there.
+    /// Runs plain nodes until one needs the full path. Returns `None` if the full path continues at
+    /// once.
     pub(super) fn fast_path(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Option<Turn<S>> {
         let mut share = self.share;
         lane.attempt = 1;
-        // Once for all of it: a panic ends it, and where the lane is then is the node that panicked.
+        // One catch for all nodes: a panic ends the path, and the lane is at the node that
+        // panicked.
         let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(FastPathEnd::Failed);
         self.share = share;
         self.after(&plan.nodes[lane.at as usize], lane, ended)
@@ -64,7 +68,7 @@ impl<S: Send + 'static> Stepper<S> {
                 },
                 OutEdge::Fork(_) => return FastPathEnd::Forks(run.next_sequence(), state),
             };
-            // The commit, before anything follows.
+            // The commit, before the next node.
             lane.token.sequence = run.next_sequence();
             match to {
                 Target::Node(node) if to != lane.join => lane.at = node,
@@ -73,7 +77,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// What follows the fast path.
+    /// Applies the end of the fast path to the lane.
     #[inline]
     fn after(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
         match ended {
@@ -100,7 +104,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// Before a node: the share is used up, the run is over, or there is something to take care of.
+    /// Before a node: the step limit is reached, the run must end, or the node needs the full path.
     #[cold]
     fn stopped(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
         if self.share == 0 {
@@ -112,11 +116,11 @@ impl<S: Send + 'static> Stepper<S> {
 
 /// How the fast path ended.
 enum FastPathEnd<S> {
-    /// Before a node that cannot be run so, or not at all.
+    /// Before a node that needs the full path, or must not run.
     Stopped(S),
     Waits(NodeFuture<S>),
     Failed(Reason),
-    /// The router gave no way.
+    /// The router failed.
     Lost(RunError<S>),
     Forks(u64, S),
     Arrived(S),

@@ -1,10 +1,12 @@
-//! `GraceLanes`: nodes that use their cancel grace after the run or their branch was cancelled.
+//! [`GraceLanes`]: nodes that use their cancel grace after the run or their branch was cancelled.
 //!
-//! The lane of such a node leaves the frontier. The node is polled until it returns or its grace
-//! ends. Invariants:
-//! 1. Nothing follows a node in its grace: its result is committed, and its router does not run.
+//! The lane of such a node is removed from the frontier. The node is polled until it returns or its
+//! grace ends.
+//!
+//! Invariants:
+//! 1. Nothing follows a node in its grace: its result is committed, but its router does not run.
 //! 2. A cancelled fan-out, or run, ends after the last of its nodes in grace.
-//! 3. A node in its grace is polled only when it was woken.
+//! 3. A node in its grace is polled only after it was woken.
 
 use crate::compile::plan::Plan;
 use crate::engine::fan_out::branches::{Branches, ClosingFanOut};
@@ -21,17 +23,18 @@ use std::task::{Context, Poll, Waker};
 
 pub(super) struct GraceLanes<S> {
     lanes: Vec<Option<LaneInGrace<S>>>,
-    /// How many of them have not ended.
+    /// The number of lanes that have not ended.
     left: usize,
-    /// Those that were not polled yet.
+    /// Lanes that were not polled yet.
     unpolled: Vec<usize>,
     wakeups: Arc<Wakeups>,
-    /// Whether the run ends with them.
+    /// The run ends after these lanes.
     is_run: bool,
-    /// The node that used its grace worst, and the state that the root lane ended with.
+    /// The lane with the worst end, and the last state of the root lane.
     worst: Option<(usize, GraceUse)>,
     state: Option<S>,
-    /// Why the result of a node could not be stored, if the run ends with its node. Within a cut-off fan-out such a node has failed.
+    /// The error if the result of a node could not be stored and the run ends with that node. In a
+    /// cancelled fan-out such a node counts as failed.
     lost: Option<RunError<S>>,
 }
 
@@ -40,13 +43,13 @@ pub(super) struct LaneInGrace<S> {
     pub(super) lane: Lane<S>,
     pub(super) timer: BoxFuture<'static, ()>,
     pub(super) cause: Cause,
-    /// The failure that cut it off, if it was one.
+    /// The failure that interrupted it, if any.
     pub(super) fault: Option<Arc<StoredFault>>,
-    /// The fan-out that waits for it; the run, if none.
+    /// The fan-out that waits for it; `None` for the run.
     pub(super) fan_out: Option<usize>,
 }
 
-/// How a node used its grace; the node may be one inside a subgraph.
+/// How a node used its grace. The node may be inside a subgraph.
 pub(super) struct GraceUse {
     pub(super) node: String,
     pub(super) was_executing: bool,
@@ -61,7 +64,7 @@ impl<S> Default for GraceLanes<S> {
 }
 
 impl<S> GraceLanes<S> {
-    /// Adds a node, and gives its number.
+    /// Adds a lane and returns its number.
     fn add(&mut self, one: LaneInGrace<S>) -> usize {
         let number = self.lanes.len();
         self.unpolled.push(number);
@@ -70,7 +73,7 @@ impl<S> GraceLanes<S> {
         number
     }
 
-    /// The run waits for all of them. Gives their numbers.
+    /// Makes the run wait for all lanes. Returns their numbers.
     fn move_all_to_run(&mut self) -> Vec<usize> {
         work_count::visit(self.lanes.len() as u64);
         let lanes = self.lanes.iter_mut().enumerate().filter_map(|(number, one)| Some((number, one.as_mut()?)));
@@ -81,12 +84,13 @@ impl<S> GraceLanes<S> {
         moved.collect()
     }
 
-    /// The fan-out `to` waits for those that the one at `from` waited for. Gives the numbers of those that have not ended.
+    /// Makes the fan-out `to` wait for the lanes of the fan-out `from`. Returns the numbers of
+    /// those that have not ended.
     fn move_to(&mut self, from: usize, numbers: &[usize], to: usize) -> Vec<usize> {
         work_count::visit(numbers.len() as u64);
         let mut moved = Vec::new();
         for number in numbers {
-            // If none was left meanwhile, the number may be that of another node.
+            // After all lanes have ended, numbers are used again: check that it is the same lane.
             let one = self.lanes.get_mut(*number).and_then(Option::as_mut).filter(|one| one.fan_out == Some(from));
             if let Some(one) = one {
                 one.fan_out = Some(to);
@@ -96,7 +100,7 @@ impl<S> GraceLanes<S> {
         moved
     }
 
-    /// The nodes to be polled now. From now on `task` is woken with them.
+    /// Returns the lanes to poll now, and registers `task` for the next wakeup.
     fn take_woken(&mut self, task: &Waker) -> Vec<usize> {
         let mut numbers = std::mem::take(&mut self.unpolled);
         numbers.append(&mut self.wakeups.take(task));
@@ -116,18 +120,18 @@ impl<S: Send + 'static> Engine<S> {
         self.graces.as_ref().is_some_and(|graces| graces.left > 0)
     }
 
-    /// Whether the run is ending, and nodes are in their grace.
+    /// Returns whether the run is ending and nodes use their grace.
     pub(super) fn is_run_in_grace(&self) -> bool {
         self.is_in_grace() && self.ends_after_graces()
     }
 
-    /// Whether the run ends because its nodes were given their grace, of which the last may just have ended.
+    /// Returns whether the run ends after the graces, the last of which may just have ended.
     pub(super) fn ends_after_graces(&self) -> bool {
         self.graces.as_ref().is_some_and(|graces| graces.is_run)
     }
 
-    /// Begins the grace of nodes that are executing: below this fan-out, or in the whole run. The numbers of those that are in their grace
-    /// there.
+    /// Starts the grace of all executing nodes below a fan-out, or in the whole run. Returns their
+    /// numbers.
     pub(super) fn give_grace(&mut self, below: Option<usize>, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Vec<usize> {
         if self.plan.needs.grace.is_none() || *cause == Cause::Dropped {
             return Vec::new();
@@ -137,7 +141,7 @@ impl<S: Send + 'static> Engine<S> {
         let (lanes, places) = self.branches.as_ref().map(|branches| lanes_below(branches, below)).unwrap_or_default();
         let mut given = match below {
             None => graces.move_all_to_run(),
-            // Those that a fan-out further in waited for.
+            // Includes lanes that an inner fan-out waited for.
             Some(below) => {
                 let branches = self.branches.as_ref();
                 let moved = |place| graces.move_to(place, branches.map_or(&[], |branches| branches.in_grace_of(place)), below);
@@ -154,7 +158,7 @@ impl<S: Send + 'static> Engine<S> {
         given
     }
 
-    /// Takes a lane out of the frontier if its node is executing and has a grace.
+    /// Removes a lane from the frontier if its node is executing and has a grace.
     fn take_lane_with_grace(&mut self, number: usize) -> Option<Lane<S>> {
         if number == ROOT {
             self.root.grace()?;
@@ -175,7 +179,7 @@ impl<S: Send + 'static> Engine<S> {
     ) -> LaneInGrace<S> {
         let is_subgraph = self.plan.nodes[lane.at as usize].options.as_ref().is_some_and(|options| options.subgraph.is_some());
         if let (Some(visit), Some(fault)) = (lane.visit.as_ref().filter(|_| is_subgraph), failed) {
-            // Before it hears of the cancel: what is dropped inside is undone.
+            // Before the cancel: nodes that are dropped inside must be undone.
             visit.records.cut_off_attempt(lane.attempt, (**fault).clone());
         }
         let CancelGrace { length, token } = lane.grace().expect("it was taken for its grace");
@@ -184,7 +188,7 @@ impl<S: Send + 'static> Engine<S> {
         LaneInGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }
     }
 
-    /// Polls the nodes that were woken. The fan-outs that waited for one that ended.
+    /// Polls the woken lanes. Returns the fan-outs of those that ended.
     fn poll_graces(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Vec<usize> {
         let Some(mut graces) = self.graces.take() else { return Vec::new() };
         let mut waited = Vec::new();
@@ -201,7 +205,7 @@ impl<S: Send + 'static> Engine<S> {
         waited
     }
 
-    /// A node has ended within its grace, or at the end of it.
+    /// Ends a lane whose node returned or whose grace is over.
     fn end_grace(&mut self, graces: &mut GraceLanes<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
         let Some(LaneInGrace { mut lane, cause, fault, fan_out, .. }) = graces.lanes[number].take() else { return };
         graces.left -= 1;
@@ -221,9 +225,10 @@ impl<S: Send + 'static> Engine<S> {
         graces.note(number, used);
     }
 
-    /// Ends the fan-outs whose last node in grace has ended.
+    /// Polls lanes in grace, and ends the fan-outs whose last one has ended.
     pub(super) fn poll_closing(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Option<Outcome<S>> {
-        // The end of one fan-out may give the nodes of the one around it their grace: they are polled here too, else nobody would.
+        // The end of a fan-out may start graces in the one around it. They are polled here too, so
+        // that each registers a waker.
         loop {
             let ended = self.poll_graces(plan, cx);
             if ended.is_empty() {
@@ -240,7 +245,7 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    /// Ends those of the fan-outs at `ended` in which no node is in its grace any more.
+    /// Ends those of the given fan-outs that have no lane in grace any more.
     fn close_ended(&mut self, plan: &Plan<S>, ended: Vec<usize>) -> Option<Outcome<S>> {
         for place in ended {
             let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
@@ -262,7 +267,7 @@ impl<S: Send + 'static> Engine<S> {
         None
     }
 
-    /// The branches of a fan-out are gone but for nodes in their grace, which it waits for.
+    /// Keeps a fan-out open for its nodes in grace. Its other branches are gone.
     pub(super) fn close_later(&mut self, place: usize, closing: ClosingFanOut<S>) -> JoinStep<S> {
         let node = self.opened(place).node;
         let unstarted = self.branches.as_mut().and_then(|branches| branches.close_later(place, closing));
@@ -270,7 +275,7 @@ impl<S: Send + 'static> Engine<S> {
         JoinStep::Stay
     }
 
-    /// Ready once no node of an ending run is in its grace, or with why the run cannot wait for that.
+    /// Ready when no node of an ending run is in its grace, or with the error of the committer.
     pub(super) fn poll_run_grace(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         let plan = Arc::clone(&self.plan);
         loop {
@@ -280,7 +285,7 @@ impl<S: Send + 'static> Engine<S> {
             if self.holds_lease(cx) {
                 self.poll_graces(&plan, cx);
             }
-            // Also after the last of them: it may have something to say of its commit.
+            // Also after the last lane: the commit of its result may fail.
             if let Some(Poll::Ready(said)) = self.committer.as_mut().map(|committer| committer.poll(cx, RunActivity::Busy)) {
                 if let Some(error) = self.hear(said) {
                     self.drop_in_grace();
@@ -293,7 +298,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Drops the nodes that are in their grace, before its end.
+    /// Drops all nodes in grace before their time.
     pub(super) fn drop_in_grace(&mut self) {
         let Some(mut graces) = self.graces.take() else { return };
         for number in 0..graces.lanes.len() {
@@ -304,7 +309,7 @@ impl<S: Send + 'static> Engine<S> {
         self.graces = Some(graces);
     }
 
-    /// The error of a run, with how its nodes used their grace.
+    /// Adds the use of the graces to the error of the run.
     pub(super) fn say_grace(&mut self, mut error: RunError<S>) -> RunError<S> {
         let Some(graces) = self.graces.take() else { return error };
         let GraceLanes { worst, state, lost, .. } = *graces;
@@ -319,14 +324,15 @@ impl<S: Send + 'static> Engine<S> {
         error
     }
 
-    /// Ends the run where it is, with no grace.
+    /// Ends the run at once, without grace.
     pub(crate) fn cut_off_now(&mut self, cause: Cause) -> RunError<S> {
         let error = self.drop_all(cause, None, false);
         self.drop_in_grace();
         self.say_grace(error)
     }
 
-    /// The node that this graph runs as is cancelled, because of this failure if it is one. The outcome, if no node inside has a grace.
+    /// Cancels a subgraph with its node, because of `fault` if that is given. Returns the outcome
+    /// if no node inside has a grace.
     pub(super) fn cancel_inside(&mut self, cause: Cause, fault: Option<Arc<StoredFault>>) -> Option<Outcome<S>> {
         if self.stage.is_some() {
             return None;
@@ -336,7 +342,8 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// The numbers of the lanes below a fan-out, with the places of all fan-outs that they belong to; of all lanes, if there is none.
+/// Returns the numbers of the lanes below a fan-out, and all fan-outs there. Without a fan-out: all
+/// lanes.
 fn lanes_below<S: Send + 'static>(branches: &Branches<S>, below: Option<usize>) -> (Vec<usize>, Vec<usize>) {
     let Some(place) = below else { return ((1..=branches.places()).collect(), Vec::new()) };
     let (mut numbers, mut places, mut to_look_at) = (Vec::new(), Vec::new(), vec![place]);

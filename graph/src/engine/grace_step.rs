@@ -1,4 +1,5 @@
-//! The steps of a node in its cancel grace: poll it, commit its result, report how it used the grace.
+//! The steps of a node in its cancel grace: poll it, commit its result, report how it used the
+//! grace.
 
 use crate::compile::plan::{Plan, PlanNode};
 use crate::context::events::{InnerEvent, RunEvent};
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 impl<S: Send + 'static> Stepper<S> {
-    /// Polls a node in its grace. Ready with how it used it, and with its state in an error if it is done and the run is not stored.
+    /// Polls a node in its grace. Ready with its grace use, and for a completed node of a run in
+    /// memory with an error that contains its state.
     pub(super) fn poll_in_grace(
         &mut self,
         plan: &Plan<S>,
@@ -39,7 +41,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// A node that is done is committed. `None` while that is not durable.
+    /// Commits a completed node. Returns `None` while that is not durable.
     fn settle_in_grace(
         &mut self,
         plan_node: &PlanNode<S>,
@@ -64,9 +66,9 @@ impl<S: Send + 'static> Stepper<S> {
         lane.state = Some(state);
         let GraceUse { node, was_executing, end } = self.grace_use(lane, GraceEnd::Finished);
         let fault = RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: end };
-        // As after a router that failed: whoever resumes the run goes on behind the node.
+        // As after a failed router: a resume continues after this node.
         let committed = self.commit(plan_node, lane, Visited::Done, Err(fault));
-        // Nothing follows that could say that the result was not stored, so the end of the node does.
+        // No later step could report that the result was not stored, so this event does.
         match (&committed, &lane.state) {
             (Ok(_), Some(state)) => self.tell_done(lane, state),
             (Err(error), _) if is_stored => self.tell_failed(lane, Reason::Error(error.to_string().into())),
@@ -78,11 +80,12 @@ impl<S: Send + 'static> Stepper<S> {
         Some((self.grace_use(lane, end), Some(error)))
     }
 
-    /// How the node used its grace, and why the result of a node inside it could not be stored, if that is why it failed.
+    /// Returns the grace use of a failed node, and the error if the result of a node inside could
+    /// not be stored.
     fn failed_in_grace(&self, lane: &Lane<S>, reason: Reason) -> (GraceUse, Option<RunError<S>>) {
         let mut lost = None;
         let (used, reason) = match subgraph::left(reason) {
-            // It is a subgraph, and its nodes had their grace.
+            // A subgraph whose nodes had their grace.
             NodeFailure::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
                 (GraceUse { node, was_executing, end: grace }, Reason::Error(Box::new(cause)))
             }
@@ -110,7 +113,7 @@ impl<S: Send + 'static> Stepper<S> {
         self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || InnerEvent::Finished(outcome().err()));
     }
 
-    /// Ready once the result of a node is durable.
+    /// Ready when the result of a node is durable.
     fn poll_grace_commit(&self, lane: &mut Lane<S>, cx: &Context<'_>) -> Poll<(GraceUse, Option<RunError<S>>)> {
         let turn = std::task::ready!(self.poll_commit(lane, cx));
         let error = if let Some(Turn::Failed(error)) = turn { Some(error) } else { None };

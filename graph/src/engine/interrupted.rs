@@ -1,14 +1,15 @@
-//! Visits that end without being done. What undoes them is kept, if they had effects.
+//! Visits that end without completion. If they had effects, their undo is saved.
 //!
 //! Such a visit ends in one of three ways:
-//! - its node failed for good;
-//! - it was cut off because something else failed: another branch, or the attempt at the subgraph around it;
-//! - an earlier process left it, and it was cut off before this process entered its node again.
+//! - its node failed permanently;
+//! - another failure interrupted it: of another branch, or of the attempt at the subgraph around
+//!   it;
+//! - an earlier process left it, and it was interrupted before this process entered its node again.
 //!
 //! Invariants:
-//! 1. A visit is kept at most once (`is_undo_kept` of its visit records), also across processes.
-//! 2. A visit that is kept does nothing more: its visit records accept no further effect.
-//! 3. A run that is cancelled or cut short keeps nothing, since it can be resumed as it is.
+//! 1. A visit is saved at most once (`is_undo_kept` of its visit records), also across processes.
+//! 2. A saved visit does nothing more: its visit records accept no further effect.
+//! 3. A run that is cancelled or stays open saves nothing, because it can be resumed as it is.
 
 use crate::compile::plan::{Plan, PlanNode};
 use crate::engine::Engine;
@@ -25,7 +26,7 @@ use pleach_core::{Cause, Reason, catch_panic};
 use std::sync::Arc;
 
 impl<S: Send + 'static> Stepper<S> {
-    /// Keeps what undoes the visit that a lane is at, if the visit had effects.
+    /// Saves the undo of a lane's visit, if the visit had effects.
     pub(super) fn keep_interrupted(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         if !matches!(lane.phase, Phase::Running(_) | Phase::Forked(_)) {
             self.keep_lost_inside(plan, lane, fault);
@@ -36,7 +37,8 @@ impl<S: Send + 'static> Stepper<S> {
             return;
         }
         let plan_node = &plan.nodes[lane.at as usize];
-        // What cannot be used is replaced by nothing: compensation then names the node.
+        // An unusable payload is replaced by an empty one: the failed compensation then names the
+        // node.
         let payload = self.undo_payload(plan_node, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
         match payload {
             Some(payload) if self.step_writer.is_some() => self.submit_lost(self.entry(Kind::Attempt, lane), payload, fault),
@@ -44,13 +46,14 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// The same for visits inside a subgraph that an earlier process left, and that this one has not entered.
+    /// Does the same for visits inside a subgraph that an earlier process left and this one has not
+    /// entered.
     fn keep_lost_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
         let prefix = self.graph_cx.prefix();
         for (LiveToken { id, path, at, .. }, records) in log.take_restored_below(&lane.path.forks()) {
             let Place::Node(node) = at else { continue };
-            // The plan knows nodes by their names inside of this graph.
+            // The plan knows nodes by their ids inside this graph.
             let local = node.strip_prefix(&*prefix).unwrap_or(&node);
             let Some(records) = plan.nodes_by_id.undo(local).and_then(|_| VisitRecords::restore(records).ok()) else {
                 continue;
@@ -69,7 +72,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// Writes down what undoes a visit that is not done, and with which failure it ended.
+    /// Records the undo of an interrupted visit, with the failure that ended it.
     fn submit_lost(&self, entry: NewRecord, payload: UndoPayload, fault: &Arc<StoredFault>) {
         let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
         let submit = |payload: UndoPayload| {
@@ -81,13 +84,13 @@ impl<S: Send + 'static> Stepper<S> {
             log.submit(NewRecord { parent, attempt, iteration, body, undo, ..NewRecord::new(kind, path, node) })
         };
         if submit(payload).is_err() {
-            // It is too large. Compensation names the node.
+            // The payload is too large. The failed compensation names the node.
             drop(submit(UndoPayload::nothing()));
         }
     }
 
-    /// An attempt failed. If it is a task that is still at work, an undo waits until the task is gone. If it is a subgraph whose time is up,
-    /// what runs inside is undone.
+    /// Handles a failed attempt that still runs: undos wait for its task, and nodes inside a
+    /// subgraph that timed out are undone.
     pub(super) fn note_failure(&self, plan_node: &PlanNode<S>, lane: &Lane<S>, reason: &Reason) {
         self.expect_gone(lane);
         let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
@@ -97,7 +100,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// Nothing is undone while a task of the run may still be at work.
+    /// Makes undos wait for the task of this lane: no undo runs while the task may still work.
     pub(super) fn expect_gone(&self, lane: &Lane<S>) {
         if let Phase::Running(RunningAttempt { work: AttemptWork::Elsewhere(spawned), .. }) = &lane.phase {
             spawned.expect_gone(self.graph_cx.run());
@@ -106,7 +109,7 @@ impl<S: Send + 'static> Stepper<S> {
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// The node that this graph runs as is cut off because of a failure.
+    /// Interrupts a subgraph whose node was interrupted by a failure.
     pub(super) fn cut_off_inside(&mut self, fault: &Arc<StoredFault>) {
         let plan = Arc::clone(&self.plan);
         match self.root.phase {

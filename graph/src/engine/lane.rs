@@ -1,4 +1,16 @@
-//! `Lane`: moves one token. It has the position, the state and the current attempt.
+//! [`Lane`]: moves one token. It owns the position, the state and the current attempt.
+//!
+//! | phase | meaning | next |
+//! |---|---|---|
+//! | `Start` | before a node | `Attempt` |
+//! | `Attempt` | before an attempt at the node | `Running` |
+//! | `Running` | an attempt is pending | `Committing`, `Waiting`, or the next `Start` |
+//! | `Waiting` | backoff before the next attempt | `Attempt` |
+//! | `Committing` | its last record is not durable yet | `Start`, `Attempt`, a fan-out, or a failure |
+//! | `Forking` | a fan-out follows, but is not open yet | `Forked` |
+//! | `Forked` | waits for its fan-out | `Start` at the join |
+//! | `NodeDone` | resumed after the node, before its router | as after `Running` |
+//! | `Ended`, `Failed` | resumed after its end | arrived or failed at once |
 
 use crate::define::node::NodeFuture;
 use crate::define::shape::Target;
@@ -12,100 +24,101 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// One line of control. Kept small, since a wide fan-out has many: what few lanes have lies in boxes.
+/// The execution of one token. It is small, because a wide fan-out has many: rare parts are boxed.
 pub(super) struct Lane<S> {
     pub(super) phase: Phase<S>,
-    /// The node it is at.
+    /// The current node.
     pub(super) at: u32,
     /// The state, while no node has it.
     pub(super) state: Option<S>,
-    /// The state before the node, where somebody wants it kept.
+    /// A clone of the state before the node, if a policy or `keep_state` needs one.
     pub(super) kept: Option<Box<S>>,
     pub(super) attempt: u32,
-    /// How many visits led here, one after the other, this one included: through subgraphs, and through the longest branch of a fan-out.
+    /// The number of visits that led here one after the other, this one included. It counts through
+    /// subgraphs and through the longest branch of a fan-out.
     pub(super) iteration: u64,
     pub(super) token: TokenId,
     pub(super) path: BranchPath,
-    /// Where it ends: the join of its fan-out.
+    /// The target where the lane ends: the join of its fan-out.
     pub(super) join: Target,
-    /// Its fan-out among the open ones, counted from 1; its branch there is in its token.
+    /// The open fan-out that it belongs to, as an index from 1. Its token has the branch number.
     pub(super) home: Option<NonZeroU32>,
-    /// Its nodes run as tasks of their own.
+    /// Its nodes run as separate tasks.
     pub(super) spawned: bool,
-    /// What was written down during this visit, where somebody may want to know.
+    /// The records of the current visit, if the full path needs them.
     pub(super) visit: Option<Box<LaneVisit>>,
 }
 
-/// What a lane knows of the visit that it is at.
+/// The data of a lane about its current visit.
 #[derive(Default)]
 pub(super) struct LaneVisit {
     pub(super) records: Arc<VisitRecords>,
-    /// The state before the node, as it is stored.
+    /// The state before the node, encoded as it is stored.
     pub(super) before: Option<Vec<u8>>,
 }
 
 pub(super) enum Phase<S> {
     /// Before a node.
     Start,
-    /// Before an attempt at it.
+    /// Before an attempt at the node.
     Attempt,
     Running(RunningAttempt<S>),
-    /// Until the next attempt.
+    /// Waits for the next attempt.
     Waiting(BoxFuture<'static, ()>),
-    /// After a node that was committed so, before the fan-out that follows it.
+    /// After a node whose commit has this sequence number, before its fan-out opens.
     Forking(u64),
-    /// Until its fan-out is joined.
+    /// Waits for the fan-out at this index.
     Forked(usize),
-    /// Until what it wrote down is durable.
+    /// Waits until its last record is durable.
     Committing(Box<Committing<S>>),
-    /// After a node that is done, before its router: so a run is resumed whose router had failed.
+    /// After a completed node, before its router. A run whose router failed is resumed here.
     Leaving,
-    /// It had arrived before the run was resumed.
+    /// The lane had arrived before the run was resumed.
     Ended,
-    /// Its node had failed for good before the run was resumed, so.
+    /// The node had failed permanently before the run was resumed.
     Failed(RunError<S>),
 }
 
-/// What was written down, and what follows.
+/// A submitted record, and the step after its commit.
 pub(super) struct Committing<S> {
     pub(super) sequence: u64,
     pub(super) then: AfterCommit<S>,
 }
 
 pub(super) enum AfterCommit<S> {
-    /// On to the next node, or to the end.
+    /// Continue at the target, or arrive.
     Place(Target),
-    /// Branches begin, those of a `map` with these states.
+    /// Start a fan-out; for a `map` with these states.
     Fork(Option<Vec<S>>),
-    /// Another attempt, when the record of the last says so.
+    /// Start another attempt, at the time that the record of the last one says.
     TryAgain,
     Fail(RunError<S>),
 }
 
-/// An attempt that has not ended at once.
+/// An attempt that did not end in its first poll.
 pub(super) struct RunningAttempt<S> {
     pub(super) work: AttemptWork<S>,
-    /// What few attempts have.
+    /// `None` for most attempts.
     pub(super) limits: Option<Box<AttemptLimits>>,
 }
 
-/// When an attempt is cut off.
+/// The time limits of an attempt.
 #[derive(Default)]
 pub(super) struct AttemptLimits {
     pub(super) timer: Option<Timer>,
-    /// The timer has cut the attempt off. A node may also return [`Elapsed`] itself.
+    /// The timer ended the attempt. A node may also return [`Elapsed`] itself.
     pub(super) is_timed_out: bool,
     pub(super) grace: Option<CancelGrace>,
 }
 
-/// How long an attempt may run on after a cancel.
+/// How long an attempt may continue after a cancel.
 pub(super) struct CancelGrace {
     pub(super) length: Duration,
-    /// The node's own token: its branch may be cut off alone.
+    /// The token of this attempt, because its branch may be cancelled alone.
     pub(super) token: CancelToken,
 }
 
-/// When an attempt is cut off, and after how long.
+/// The timer of an attempt, and its length for the error.
 pub(super) type Timer = (BoxFuture<'static, ()>, Duration);
 
 pub(super) enum AttemptWork<S> {
@@ -113,7 +126,7 @@ pub(super) enum AttemptWork<S> {
     Elsewhere(Box<Spawned<S>>),
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub(super) type AttemptResult<S> = Result<S, Reason>;
 
 impl<S: Send + 'static> Lane<S> {
@@ -135,7 +148,7 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
-    /// Goes on at `to`, where `sequence` placed it. Whether it has arrived.
+    /// Moves to the target of the record `sequence`. Returns whether the lane has arrived.
     pub(super) fn place(&mut self, to: Target, sequence: u64) -> bool {
         self.token.sequence = sequence;
         self.phase = Phase::Start;
@@ -148,19 +161,19 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
-    /// The visits inside a subgraph belong to the line of control that it is on.
+    /// Adds the visits inside a subgraph to the count of this lane.
     pub(super) fn count_inside(&mut self) {
         if let Some(visit) = &self.visit {
             self.iteration = self.iteration.max(visit.records.lock().iteration_inside);
         }
     }
 
-    /// The state before the node, if it was kept.
+    /// Takes the clone of the state before the node, if any.
     pub(super) fn take_kept(&mut self) -> Option<S> {
         self.kept.take().map(|kept| *kept)
     }
 
-    /// Whether it does nothing but wait: its node for an answer, a signal or a time, or itself until the next attempt.
+    /// Returns whether the lane only waits: for an answer, a signal, a time, or its next attempt.
     pub(super) fn is_parked(&self) -> bool {
         match self.phase {
             Phase::Running(_) => self.visit.as_ref().is_some_and(|visit| visit.records.is_parked()),
@@ -169,7 +182,7 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
-    /// Whether it may be held: before a node, or before another attempt at it.
+    /// Returns whether a pause may hold the lane here.
     pub(super) fn is_before_attempt(&self) -> bool {
         matches!(self.phase, Phase::Start | Phase::Attempt)
     }
@@ -178,12 +191,12 @@ impl<S: Send + 'static> Lane<S> {
         matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether the attempt that it is at was cut off by its timer.
+    /// Returns whether the timer ended the current attempt.
     pub(super) fn is_timed_out(&self) -> bool {
         matches!(&self.phase, Phase::Running(RunningAttempt { limits: Some(limits), .. }) if limits.is_timed_out)
     }
 
-    /// The grace of the attempt that it is at, if it has one.
+    /// Returns the cancel grace of the current attempt, if any.
     pub(super) fn grace(&self) -> Option<&CancelGrace> {
         match &self.phase {
             Phase::Running(RunningAttempt { limits: Some(limits), .. }) => limits.grace.as_ref(),
@@ -191,7 +204,7 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
-    /// Drops what is left of an attempt, as a part of it: a panic in that drop is a panic of the node.
+    /// Drops the current attempt. A panic in that drop counts as a panic of the node.
     pub(super) fn put_down(&mut self) -> Result<(), Reason> {
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Running(running) => catch_panic(|| drop(running)),

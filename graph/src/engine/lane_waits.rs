@@ -1,4 +1,4 @@
-//! What a parked lane waits for.
+//! [`LaneWaits`] of a lane: what a parked lane waits for.
 
 use crate::engine::lane::{Lane, Phase};
 use crate::log::visit::OpenWait;
@@ -6,7 +6,7 @@ use crate::log::visit::waits_inside::LaneWaits;
 use std::sync::Arc;
 
 impl LaneWaits {
-    /// What a lane that does nothing but wait waits for; nothing, if it waits for its branches or is held.
+    /// Returns the waits of a parked lane. `None` if it waits for its branches or is paused.
     pub(super) fn of<S: Send + 'static>(lane: &Lane<S>) -> Option<Self> {
         let records = lane.visit.as_ref()?.records.lock();
         match (&lane.phase, records.waits_inside()) {

@@ -1,12 +1,19 @@
-//! `Engine`: a run, as one future. It owns the frontier (the lanes) and the open fan-outs, and polls what is ready.
+//! [`Engine`]: executes a run as one future. It owns the lanes and the open fan-outs, and polls
+//! those that are ready.
+//!
+//! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `retry`, `fan_out`, then `records`
+//! and `commits` for stored runs, and `completion` for the end of a run.
 //!
 //! Invariants:
-//! 1. A state is in exactly one place: with a lane, with its node, or with the fan-out that it was split for.
+//! 1. A state is in exactly one place: in a lane, in its node, or in the fan-out that split it.
 //! 2. While a fan-out is open, the lane that forked waits for it, and so does every lane above. So
 //!    the root lane runs only when no fan-out is open.
 //! 3. A step is committed before anything follows it.
 //! 4. User code is called, polled and dropped inside `catch_panic`.
-//! 5. When the engine waits, every lane has left a waker, and the token of the run has one too.
+//! 5. When the engine waits, every lane has registered a waker, and so has the engine with the
+//!    token of the run.
+//!
+//! The engine has no lock. Lanes, fan-outs and the committer belong to the polling task.
 
 mod attempt;
 mod commands;
@@ -48,42 +55,42 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// How many nodes a run visits before it lets others run, if none of them waits.
+/// The number of nodes that a run visits in one poll before it yields to other tasks: 256.
 pub const STEPS_PER_POLL_MAX: u32 = 256;
 
-/// How many panics are kept besides the fault of the run.
+/// The most panics that an error keeps besides its fault.
 const PANICS_KEPT_MAX: usize = 16;
 
-/// The number of the lane in which a run begins; those of branches follow.
+/// The number of the lane in which a run starts. Branches have higher numbers.
 const ROOT: usize = 0;
 
 pub(crate) struct Engine<S> {
     plan: Arc<Plan<S>>,
     stepper: Stepper<S>,
     root: Lane<S>,
-    /// There is something in it once the run has fanned out.
+    /// `None` until the run has fanned out for the first time.
     branches: Option<Box<Branches<S>>>,
     cancelled: Option<Cancelled>,
-    /// Nodes that run on after a cancel.
+    /// Nodes that continue after a cancel.
     graces: Option<Box<GraceLanes<S>>>,
-    /// What follows the last step; in a box, since most runs are far from it.
+    /// The stage after the last step. Boxed, because most polls come before it.
     stage: Option<Box<CompletionStage<S>>>,
-    /// Writes down what happens, at the root of a stored run.
+    /// Writes the log, in the root engine of a stored run.
     committer: Option<Box<Committer>>,
     steps_per_poll: u32,
-    /// The end of a stored run is decided: commands that arrive from now on are noted, and change nothing.
+    /// The end of a stored run is decided. Later commands are taken from the inbox without effect.
     is_ending: bool,
     panics: Vec<PanicError>,
 }
 
-/// How many nodes a run may visit: one after the other, and in all.
+/// The limits of visits: one after the other, and in total.
 #[derive(Clone, Copy)]
 pub(crate) struct VisitLimits {
     pub(crate) iterations_max: u64,
     pub(crate) visits_max: u64,
 }
 
-/// What the options of a run leave to the engine.
+/// The run options that the engine reads.
 pub(crate) struct EngineSetup<S> {
     pub(crate) start: u32,
     pub(crate) hooks: Option<Hooks<S>>,
@@ -93,7 +100,7 @@ pub(crate) struct EngineSetup<S> {
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// A run that hangs nowhere and that nobody listens to.
+    /// Creates the engine of a run without tree, store and hooks.
     #[inline(always)]
     pub(crate) fn plain(
         plan: Arc<Plan<S>>,
@@ -105,7 +112,7 @@ impl<S: Send + 'static> Engine<S> {
         let (sequence, many_threads) = (1, plan.needs.threads);
         let VisitLimits { iterations_max, visits_max } = limits;
         let run = RunContext { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunContext::default() };
-        // First the one thing that is allocated: then all else is written where it will lie.
+        // The only allocation comes first, so that the engine is then built in place.
         let graph_cx = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
         let stepper = Stepper { graph_cx, hooks: None, keep, step_writer: None, is_watched: keep.is_some(), share: 0 };
         let start = plan.shape.entry;
@@ -113,13 +120,13 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     pub(crate) fn new(plan: Arc<Plan<S>>, graph_cx: GraphContext, setup: EngineSetup<S>, state: S) -> Self {
-        // That of a stored run is its first record.
+        // The first sequence number of a stored run is that of its first record.
         let at = (setup.start, graph_cx.run().next_sequence());
         let steps_per_poll = setup.steps_per_poll;
         Self::with(plan, Stepper::new(graph_cx, setup), at, Some(state), steps_per_poll)
     }
 
-    /// A run that is stored; a new one has its state, one that is resumed is still to be restored.
+    /// Creates the engine of a stored run. A resumed run has no state until `restore`.
     pub(crate) fn stored(
         plan: Arc<Plan<S>>,
         graph_cx: GraphContext,
@@ -156,7 +163,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Takes a run that nothing is to be taken care of at as far as it goes, if it is before a node and no branch is open.
+    /// Fast path: runs plain nodes if the run is before one and no branch is open.
     #[inline]
     fn fast_path(&mut self, cx: &mut Context<'_>) -> Option<Turn<S>> {
         let is_free = !self.stepper.is_watched && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
@@ -164,7 +171,7 @@ impl<S: Send + 'static> Engine<S> {
         if is_before_node { self.stepper.fast_path(&self.plan, &mut self.root, cx) } else { None }
     }
 
-    /// Takes the run on, from where the fast path ended.
+    /// Continues the run from where the fast path ended.
     fn poll_run(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
@@ -172,7 +179,7 @@ impl<S: Send + 'static> Engine<S> {
         {
             return Poll::Ready(Err(self.cut_off(cause, None)));
         }
-        // A run that waits would be given up before it looks at its deadline.
+        // Before the run is parked: a parked run would be released without a look at its deadline.
         if self.committer.is_some()
             && let Some(cause) = self.stepper.graph_cx.run().cause()
             && !self.outlasts(&cause)
@@ -184,7 +191,8 @@ impl<S: Send + 'static> Engine<S> {
         }
         let mut turn = fast_path;
         loop {
-            // Even if no fan-out is open: the next one may open in this poll, and what an earlier one left would keep it asleep.
+            // Also without an open fan-out: one may open in this poll, and stale wakeups would hide
+            // its lanes.
             if let Some(branches) = &mut self.branches {
                 branches.queue_what_waits(cx.waker());
             }
@@ -203,7 +211,8 @@ impl<S: Send + 'static> Engine<S> {
         self.wait_for_cancel(cx)
     }
 
-    /// Takes every lane as far as it goes. Pending if there is more to do, and the task is woken; ready with pending when all of them wait.
+    /// Advances every ready lane. Returns `Pending` if the step limit was reached and the task is
+    /// woken again, and `Ready(Pending)` if all lanes wait.
     fn poll_lanes(&mut self, mut turn: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Poll<Outcome<S>>> {
         loop {
             let ended = if self.is_forked() {
@@ -232,7 +241,8 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Before the run waits: whoever cancels it must wake it. A subgraph is cut off with the node that it is.
+    /// Registers the waker with the token before the run waits. A subgraph is cancelled with its
+    /// node.
     fn wait_for_cancel(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if self.stepper.graph_cx.is_subgraph() {
             return Poll::Pending;
@@ -245,18 +255,21 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Whether the last record of a stored run is submitted: the run has finished unless the store refuses that record.
+    /// Returns whether the last record of a stored run is submitted. The run is finished unless the
+    /// store rejects that record.
     fn is_finishing(&self) -> bool {
         let is_last = |committing: &Committing<S>| matches!(committing.then, AfterCommit::Place(Target::End));
         self.committer.is_some() && matches!(&self.root.phase, Phase::Committing(committing) if is_last(committing))
     }
 
-    /// Whether a cancel comes too late, since the end of the run is being written. Only dropping the run ends that.
+    /// Returns whether a cancel comes too late, because the end of the run is being written. Only a
+    /// drop ends that.
     fn outlasts(&self, cause: &Cause) -> bool {
         *cause != Cause::Dropped && self.is_finishing()
     }
 
-    /// Ends the run where it is: but for the nodes that have a grace, all of it is dropped. What a failure cuts off is undone.
+    /// Ends the run at its current position. Drops all nodes except those with a cancel grace.
+    /// Nodes that a failure interrupts are undone.
     fn cut_off(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>) -> RunError<S> {
         self.drop_all(cause, failed, true)
     }
@@ -277,7 +290,7 @@ impl<S: Send + 'static> Engine<S> {
         error
     }
 
-    /// The first lane that is executing a node, else the first that is at one.
+    /// Returns the first lane that executes a node, else the first that is at one.
     fn foremost(&self) -> &Lane<S> {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         let mut at_a_node = below.filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
@@ -285,7 +298,8 @@ impl<S: Send + 'static> Engine<S> {
         at_a_node.find(|lane| lane.is_executing()).or(first).unwrap_or(&self.root)
     }
 
-    /// Ends all that is left of the run, and gives the state before its outermost fan-out. What a failure cuts off is undone.
+    /// Ends all lanes, and returns the state before the outermost fan-out. Nodes that a failure
+    /// interrupts are undone.
     fn close_all(&mut self, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
         let before = match self.root.phase {
             Phase::Forked(place) => self.close(place, cause, failed),
@@ -301,7 +315,7 @@ impl<S: Send + 'static> Engine<S> {
         before
     }
 
-    /// Drops a lane that is not at its end. If a failure cuts it off, what it did is undone.
+    /// Drops a lane that has not ended. If a failure interrupts it, its visit is undone.
     fn drop_lane(&mut self, mut lane: Lane<S>, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
         let at = lane.at;
         match (failed, &lane.visit) {
@@ -332,7 +346,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// Nothing in it is pinned in place: the futures of nodes have boxes of their own.
+/// The engine pins nothing in place: futures of nodes are boxed.
 impl<S> Unpin for Engine<S> {}
 
 impl<S: Send + 'static> Future for Engine<S> {
@@ -342,7 +356,7 @@ impl<S: Send + 'static> Future for Engine<S> {
         let this = self.get_mut();
         this.stepper.share = this.steps_per_poll;
         let fast_path = match this.fast_path(cx) {
-            // Nothing was to be taken care of, and nothing is to be let go.
+            // The fast path leaves nothing to commit or release.
             Some(Turn::Arrived) => return Poll::Ready(Ok(this.root.state.take().expect("a lane that arrived has its state"))),
             fast_path => fast_path,
         };
@@ -359,13 +373,13 @@ impl<S: Send + 'static> Future for Engine<S> {
 impl<S: Send + 'static> Stepper<S> {
     fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
         let EngineSetup { hooks, keep, step_writer, .. } = setup;
-        // A run that can be told things can be held before any node, and asked what its nodes wait for.
+        // A run with a control can be paused before any node, and asked for the waits of its nodes.
         let is_told = graph_cx.run().run_control().is_some();
         let is_watched = hooks.is_some() || keep.is_some() || step_writer.is_some() || is_told || graph_cx.is_subgraph();
         Self { graph_cx: Arc::new(graph_cx), hooks, keep, step_writer, is_watched, share: 0 }
     }
 
-    /// Takes the attempt away from a lane, and tells that it ended.
+    /// Drops the attempt of a lane and reports its end to the hooks.
     fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
         let was_executing = lane.is_executing();
         let dropped = lane.put_down();

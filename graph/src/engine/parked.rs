@@ -1,10 +1,12 @@
-//! `ParkedLanes`: which lanes only wait, and the earliest time at which one of them continues.
+//! [`ParkedLanes`]: which lanes only wait, and the earliest time at which one of them continues.
 //!
-//! Only lanes that may have changed are looked at: those that the engine touched, and those whose
-//! visit records changed. So a signal costs the same however many branches wait. Invariants:
-//! 1. Each lane is in `unsure`, or it was parked when it was looked at and was not touched since.
-//! 2. The visit records of a lane that is not in `unsure` have a [`Watcher`], which lists the lane
-//!    at the first change.
+//! Only lanes that may have changed are checked: those that the engine touched, and those whose
+//! visit records changed. So a signal costs the same for any number of waiting branches.
+//!
+//! Invariants:
+//! 1. Each lane is in `unchecked`, or it was parked at its last check and was not touched since.
+//! 2. The visit records of a lane that is not in `unchecked` have a [`Watcher`], which lists the
+//!    lane at the first change.
 
 use crate::log::visit::watcher::{ChangedLanes, Watcher};
 use crate::store::Timestamp;
@@ -12,16 +14,16 @@ use crate::util::work_count;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Until when lanes wait that do nothing but wait.
+/// Until when parked lanes wait.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WaitUntil {
     pub(super) due: Option<Timestamp>,
-    /// A pause holds one of them: it goes on with the resume.
+    /// A pause holds one of them. It continues after the resume.
     pub(super) is_held: bool,
 }
 
 impl WaitUntil {
-    /// Until when both wait.
+    /// Returns the earlier of two waits.
     pub(super) fn and(self, other: Self) -> Self {
         Self { due: self.due.into_iter().chain(other.due).min(), is_held: self.is_held || other.is_held }
     }
@@ -29,22 +31,22 @@ impl WaitUntil {
 
 #[derive(Default)]
 pub(super) struct ParkedLanes {
-    /// The lanes to be looked at.
+    /// The lanes to check.
     unsure: Vec<usize>,
     is_unsure: Vec<bool>,
-    /// Until when the parked lanes wait, the first first.
+    /// The due times of the parked lanes, the earliest first.
     dues: BTreeSet<(Timestamp, usize)>,
     due_of: HashMap<usize, Timestamp>,
-    /// Those of the parked lanes that a pause holds.
+    /// The parked lanes that a pause holds.
     held: HashSet<usize>,
     /// The lanes whose visit records changed.
     changed: Arc<ChangedLanes>,
-    /// Whether nodes were held when the lanes were looked at: then more of them count as parked.
+    /// Whether the run was paused at the last check. During a pause more lanes count as parked.
     was_held: bool,
 }
 
 impl ParkedLanes {
-    /// A lane was added, or may have moved.
+    /// Marks a lane for a check: it was added or may have moved.
     pub(super) fn touch(&mut self, lane: usize) {
         if self.is_unsure.len() <= lane {
             self.is_unsure.resize(lane + 1, false);
@@ -62,7 +64,8 @@ impl ParkedLanes {
         }
     }
 
-    /// Before the lanes are looked at. `all` are looked at again if nodes are held since, or no longer are.
+    /// Collects the changed lanes before a check. After a pause or resume, all lanes are checked
+    /// again.
     pub(super) fn refresh(&mut self, is_held: bool, all: usize) {
         let changed = self.changed.take();
         changed.into_iter().for_each(|lane| self.touch(lane));
@@ -71,13 +74,13 @@ impl ParkedLanes {
         }
     }
 
-    /// A lane to be looked at, if there is one.
+    /// Returns the next lane to check.
     pub(super) fn next_unsure(&self) -> Option<usize> {
         work_count::visit(1);
         self.unsure.last().copied()
     }
 
-    /// The lane that was looked at is gone, or parked until then.
+    /// Records the result for the lane of `next_unchecked`: it is gone, or parked until then.
     pub(super) fn settle(&mut self, WaitUntil { due, is_held }: WaitUntil) {
         let Some(lane) = self.unsure.pop() else { return };
         self.is_unsure[lane] = false;
@@ -90,12 +93,12 @@ impl ParkedLanes {
         }
     }
 
-    /// What tells of changes of the visit records of this lane.
+    /// Returns a watcher that reports changes of this lane's visit records.
     pub(super) fn watcher(&self, lane: usize) -> Watcher {
         Watcher { changed: Arc::clone(&self.changed), lane }
     }
 
-    /// Until when the first of the parked lanes waits.
+    /// Returns until when the first parked lane waits.
     pub(super) fn until(&self) -> WaitUntil {
         WaitUntil { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
     }

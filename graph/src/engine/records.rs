@@ -1,7 +1,8 @@
-//! `StepWriter`: records each step of a stored run. The lane continues when the record is durable.
+//! [`StepWriter`]: records each step of a stored run. The lane continues when the record is
+//! durable.
 //!
 //! A lane that arrives at its join, or at the end of its subgraph, does not wait: only a pure merge
-//! follows, and its record is part of the same commit. The end of the run is waited for.
+//! follows, and its record is part of the same commit. The end of the run is awaited.
 
 use crate::compile::plan::{BranchHeads, PlanFanOut};
 use crate::define::shape::{END, Target};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Where the steps of one engine are written, and how its state is.
+/// The log of a run, and the codec for the states of one engine.
 pub(crate) struct StepWriter<S> {
     pub(crate) log: Arc<RunLog>,
     pub(crate) codec: Codec<S>,
@@ -29,14 +30,14 @@ impl<S: Send + 'static> Stepper<S> {
         self.step_writer.as_deref().expect("only a stored run writes down its steps")
     }
 
-    /// An entry about the node that a lane is at.
+    /// Creates a record about the current node of a lane.
     pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> NewRecord {
         let node = self.graph_cx.name(lane.at).to_string();
         let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
         NewRecord { parent, attempt, iteration, ..NewRecord::new(kind, lane.path.forks(), node) }
     }
 
-    /// Where a target is for a lane.
+    /// Returns the stored form of a lane's target.
     fn place_of(&self, lane: &Lane<S>, to: Target) -> Place {
         let name = |to| match to {
             Target::Node(node) => self.graph_cx.name(node).to_string(),
@@ -49,7 +50,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// The states that the branches of a `map` begin with.
+    /// Returns the first states of the branches of a `map`.
     pub(super) fn split(&self, fork: &PlanFanOut<S>, lane: &Lane<S>, state: &S) -> Result<Option<Vec<S>>, RunFault> {
         match &fork.heads {
             BranchHeads::Each(..) => Ok(None),
@@ -59,7 +60,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// Writes down that a node is done, and where its lane goes.
+    /// Records a completed node and the next position of its lane.
     pub(super) fn commit_step(
         &self,
         lane: &mut Lane<S>,
@@ -67,7 +68,7 @@ impl<S: Send + 'static> Stepper<S> {
         to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
         let mut entry = self.entry(Kind::Step, lane);
-        // A router that runs again after its node was done is no visit.
+        // A router that runs again for a completed node is not a new visit.
         entry.is_visit = !matches!(lane.phase, Phase::Leaving);
         entry.undo = undo;
         let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
@@ -107,7 +108,7 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(None)
     }
 
-    /// Submits an entry with the state that a lane has.
+    /// Submits a record with the current state of a lane.
     fn submit_state(&self, lane: &mut Lane<S>, mut entry: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
         let StepWriter { log, codec } = self.step_writer();
         let state = lane.state.as_ref().expect("a lane whose node is done has its state");
@@ -127,12 +128,12 @@ impl<S: Send + 'static> Stepper<S> {
         let sequence = log
             .submit(entry)
             .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
-        // Only now: the visit records of a visit that could not be stored say what undoes it.
+        // After the submit: if it fails, the visit records are still needed for the undo.
         lane.visit = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
         Ok(sequence)
     }
 
-    /// A merged state, written down for the lane that had forked. Whether that lane has arrived.
+    /// Records a merged state for the lane that forked. Returns whether that lane has arrived.
     pub(super) fn commit_join(&self, lane: &mut Lane<S>, to: Target) -> Result<bool, RunError<S>> {
         let mut entry = self.entry(Kind::Join, lane);
         let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
@@ -149,11 +150,11 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(false)
     }
 
-    /// A branch has failed, and its fan-out goes on without it.
+    /// Records a failed branch of a fan-out that continues without it.
     pub(super) fn submit_failed_branch(&self, lane: &Lane<S>, fault: &RunFault) -> Result<(), RunFault> {
         let mut entry = self.entry(Kind::Attempt, lane);
         entry.next = Some(Place::Failed(entry.node.clone()));
-        // Where the router or a fan-out failed, the visit of the node was over before.
+        // If the router or a fan-out failed, the visit of the node was already counted.
         entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
         entry.body = StoredFault::of(fault).bytes();
         let node = entry.node.clone();
@@ -164,7 +165,7 @@ impl<S: Send + 'static> Stepper<S> {
             .map_err(|error| fault_of(self.graph_cx.run().id(), node, "commit", error))
     }
 
-    /// Writes down, in a stored run, that an attempt failed and when the next begins.
+    /// Records, in a stored run, a failed attempt and the time of the next one.
     pub(super) fn commit_attempt(
         &self,
         lane: &mut Lane<S>,
@@ -198,7 +199,7 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(())
     }
 
-    /// What follows once it is durable.
+    /// Continues a lane after its record is durable.
     pub(super) fn poll_commit(&self, lane: &mut Lane<S>, cx: &Context<'_>) -> Poll<Option<Turn<S>>> {
         let Phase::Committing(committing) = &lane.phase else { return Poll::Ready(None) };
         std::task::ready!(self.step_writer().log.poll_durable(committing.sequence, cx));
@@ -219,7 +220,8 @@ impl<S: Send + 'static> Stepper<S> {
         })
     }
 
-    /// Before the first attempt that this process makes: those of an earlier one count, and so does the wait after the last of them.
+    /// Returns the phase before the first attempt of this process. Attempts of earlier processes
+    /// count, and so does the wait after the last of them.
     pub(super) fn before_attempt(&self, lane: &mut Lane<S>) -> Phase<S> {
         let failed = lane.visit.as_ref().and_then(|visit| visit.records.lock().failed);
         let (Some((attempt, due)), Some(StepWriter { log, .. })) = (failed, self.step_writer.as_deref()) else {
@@ -229,7 +231,7 @@ impl<S: Send + 'static> Stepper<S> {
         due.map_or(Phase::Attempt, |due| Phase::Waiting(log.sleep_until(due)))
     }
 
-    /// The state before the node that a lane is at, if anybody has it.
+    /// Returns the state before the current node of a lane, if a clone or an encoded copy exists.
     pub(super) fn state_before(&self, lane: &mut Lane<S>) -> Option<S> {
         if let Some(kept) = lane.take_kept() {
             return Some(kept);
@@ -239,7 +241,7 @@ impl<S: Send + 'static> Stepper<S> {
         catch_panic(|| codec.read(body)).ok()?.ok().map(|stored| stored.state)
     }
 
-    /// Keeps the state before the first node of a lane, as it would be stored.
+    /// Keeps the encoded state before the first node of a lane.
     pub(super) fn keep_stored(&self, lane: &mut Lane<S>, state: &S) {
         let Some(StepWriter { codec, .. }) = self.step_writer.as_deref() else { return };
         let visit = lane.visit.get_or_insert_default();

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 impl<S: Send + 'static> Engine<S> {
-    /// Puts every lane where an earlier process left it. The outcome, if that is the end.
+    /// Restores every lane to its stored position. Returns the outcome if that ends the run.
     pub(crate) fn restore(&mut self) -> Result<Option<Outcome<S>>, RunFault> {
         let plan = &*Arc::clone(&self.plan);
         let (mut to_stand, mut opened) = (vec![ROOT], Vec::new());
@@ -30,7 +30,7 @@ impl<S: Send + 'static> Engine<S> {
                 opened.push(place);
             }
         }
-        // The inner ones first: what is joined there may end a branch further out.
+        // Inner fan-outs first: a join there may end a branch further out.
         for place in opened.into_iter().rev() {
             if self.branches.as_mut().is_some_and(|branches| branches.opened(place).is_some()) {
                 let rise = self.start_branches(plan, place);
@@ -43,12 +43,13 @@ impl<S: Send + 'static> Engine<S> {
         Ok(None)
     }
 
-    /// Puts a lane where its token stands. What is stored with it, if a fan-out is open there.
+    /// Restores a lane to the position of its token. Returns the stored states if a fan-out is open
+    /// there.
     fn stand(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<StoredStates<S>>, RunFault> {
         let (at, is_done) = match &token.at {
             Place::Node(node) => (self.node(node)?, false),
             Place::Router(node) | Place::Fork(node) => (self.node(node)?, true),
-            // An end has no node, and needs none.
+            // The end has no node, so any number works.
             _ => (plan.shape.entry, true),
         };
         let visit = self.visit(token)?;
@@ -60,7 +61,7 @@ impl<S: Send + 'static> Engine<S> {
         if is_done {
             lane.phase = Phase::Leaving;
         } else if let Some(fault) = failed {
-            // What undoes it is kept. To run it again could keep it twice.
+            // Its undo is already saved. Another attempt could save it twice.
             lane.phase = Phase::Failed(RunError::new(fault.into_fault(), None));
         }
         let is_implied = lane.home.is_some() && token.path.last().is_some_and(|fork| fork.sequence == token.row);
@@ -85,7 +86,8 @@ impl<S: Send + 'static> Engine<S> {
         Ok(None)
     }
 
-    /// Opens a fan-out again. Branches that have ended are in their places, those that were under way become lanes.
+    /// Opens a fan-out again. Stores the results of ended branches, and creates lanes for the
+    /// others that had started.
     fn reopen(
         &mut self,
         plan: &Plan<S>,
@@ -180,7 +182,7 @@ impl<S: Send + 'static> Engine<S> {
         Ok(())
     }
 
-    /// What was written down during the visit that a token is at.
+    /// Restores the visit records of a token.
     fn visit(&self, token: &LiveToken) -> Result<LaneVisit, RunFault> {
         let mut records = Vec::with_capacity(token.notes.len());
         for note in &token.notes {
@@ -192,7 +194,7 @@ impl<S: Send + 'static> Engine<S> {
         Ok(LaneVisit { records: Arc::new(records), before: None })
     }
 
-    /// A record that the run was resumed with, once.
+    /// Takes a record that the resume has read. Each record can be taken once.
     pub(crate) fn restored_record(&self, sequence: u64) -> Option<Record> {
         self.log().ok()?.take_restored(sequence)
     }
@@ -217,7 +219,7 @@ impl<S: Send + 'static> Engine<S> {
         decode(codec, record)
     }
 
-    /// The node of this engine's graph that a record names.
+    /// Returns the node of this graph that a record names.
     fn node(&self, name: &str) -> Result<u32, RunFault> {
         let names = 0..self.plan.names.len() as u32;
         names.into_iter().find(|node| *self.stepper.graph_cx.name(*node) == *name).ok_or_else(|| {

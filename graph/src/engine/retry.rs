@@ -1,5 +1,5 @@
-//! What follows a failed attempt, according to the policy of its node; and the payload that a node
-//! recorded for its undo.
+//! The reaction to a failed attempt, as the policy of its node says, and the payload for the undo
+//! of a visit.
 
 use crate::compile::plan::{NodeOptions, PlanNode};
 use crate::context::events::{InnerEvent, RunEvent};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<S: Send + 'static> Stepper<S> {
-    /// After an attempt that failed: another one, the next node, the fallback, or the end.
+    /// Handles a failed attempt: another attempt, the next node, the fallback, or the end.
     pub(super) fn failed(
         &mut self,
         plan_node: &PlanNode<S>,
@@ -62,18 +62,18 @@ impl<S: Send + 'static> Stepper<S> {
             }
             (verdict, _) => {
                 let escalate = escalates || verdict == PolicyDecision::Fail { escalate: true };
-                // A subgraph fails with what failed inside it.
+                // A subgraph fails with the fault inside it.
                 let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
                 let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
                 let fault = inside.unwrap_or_else(|| RunFault::of_attempt(name.to_string(), lane.attempt, &reason));
-                // What it recorded for its undo may be of no use: then that is why it fails.
+                // An unusable undo payload becomes the reason of the failure.
                 let fault = self.undo_payload(plan_node, lane, Visited::Failed).map_or_else(|unusable| unusable, |_| fault);
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
     }
 
-    /// The cancel of the run, if it reached a spawned node before it reached the run itself.
+    /// Returns the cancel of the run, if a spawned node saw it before the run did.
     fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
         let cause = spawned::is_cut_off(reason).then(|| self.graph_cx.run().cause())??;
         Some(RunFault::Cancelled { node: self.graph_cx.name(lane.at).to_string(), cause, was_executing: true, grace: None })
@@ -111,7 +111,7 @@ impl<S: Send + 'static> Stepper<S> {
         self.commit_attempt(lane, why, wait, due)
     }
 
-    /// Before the next attempt at a node.
+    /// Returns the phase before the next attempt.
     pub(super) fn wait_until(&self, due: Option<Instant>) -> Phase<S> {
         match due.map(|due| (due, self.graph_cx.run().runtime())) {
             Some((due, Ok(runtime))) => Phase::Waiting(runtime.sleep_until(due)),
@@ -119,9 +119,14 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// What a visit is undone by, if it is to be undone at all. One that is done is, and so is one that failed after an effect which was recorded
-    /// or may have happened; with nothing recorded, it is undone where nothing is needed, or where there was an effect. A visit whose effects were
-    /// all done by the run that this one was forked from is not this run's to undo.
+    /// Returns the undo payload of a visit, or `None` if the visit needs no undo.
+    ///
+    /// | visit | undone |
+    /// |---|---|
+    /// | completed | yes; without a payload only if the undo accepts none or the visit had an effect |
+    /// | failed after an effect that happened or may have happened | yes |
+    /// | failed without an effect | no |
+    /// | all effects copied from the run that this one was forked from | no: that run owns them |
     pub(super) fn undo_payload(
         &self,
         plan_node: &PlanNode<S>,
@@ -140,13 +145,13 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(payload.map(|payload| UndoPayload { unknown: self.unknown_effects(records, lane.token), ..payload }))
     }
 
-    /// The effects of the visit of this token whose outcome is not known.
+    /// Returns the effects of a visit whose outcome is unknown.
     pub(super) fn unknown_effects(&self, records: &VisitRecords, token: TokenId) -> Vec<UnknownEffect> {
         let run = self.graph_cx.run();
         records.unknown_effects(|key| run.keys(false).of_effect(run.key_token(token, false), key))
     }
 
-    /// What the attempts of a visit recorded for its undo, the last of it.
+    /// Returns the last undo payload that the attempts of a visit recorded.
     fn recorded(&self, lane: &Lane<S>) -> Result<Option<UndoPayload>, RunFault> {
         let Some(visit) = &lane.visit else { return Ok(None) };
         match visit.records.lock().undo.as_ref().map(|recorded| &recorded.payload) {

@@ -1,4 +1,8 @@
-//! `Spawned`: a node that runs as a task in the scope of its run.
+//! [`Spawned`]: a node that runs as a task in the scope of its run.
+//!
+//! The handle and the task share a slot. Invariants:
+//! 1. However the task ends, it first drops the node and then stores a result.
+//! 2. No waker is woken or dropped under the lock of the slot.
 
 use crate::context::cancelled_tasks::CancelledTask;
 use crate::context::run_context::RunContext;
@@ -12,34 +16,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The near end of it. Dropping it cancels the task.
+/// The handle of a spawned node. Dropping it cancels the task.
 pub(super) struct Spawned<S> {
     slot: Arc<ResultSlot<S>>,
     task: Task,
 }
 
-/// Where the result is left.
+/// The slot for the result of the node.
 struct ResultSlot<S>(Mutex<SlotState<S>>);
 
 struct SlotState<S> {
     result: Option<Result<S, Reason>>,
     waker: Option<Waker>,
-    /// The near end is gone: the node is dropped at its next poll, although it may have a grace left.
+    /// The handle was dropped: the node is dropped at its next poll, even during its grace.
     is_abandoned: bool,
-    /// The node is dropped. Unlike the result, this stays.
+    /// The node was dropped. Unlike the result, this flag stays.
     is_gone: bool,
-    /// There while the run waits for that.
+    /// Present while the run waits for the drop of the node.
     leaving: Option<CancelledTask>,
 }
 
-/// The far end, with the node. However the task ends, the node is dropped first, and then there is a result.
+/// The task that runs the node.
 struct SpawnedTask<S: Send + 'static> {
     work: Option<NodeFuture<S>>,
     slot: Arc<ResultSlot<S>>,
 }
 
 impl<S: Send + 'static> Spawned<S> {
-    /// A cancel from the tree drops the node after `grace`. `why_broken` says why a node that is pending fails all the same.
+    /// Starts the task. A cancel from the tree drops the node after `grace`. `why_broken` returns
+    /// why a pending node must fail.
     pub(super) fn launch(
         scope: &Scope,
         grace: Option<Duration>,
@@ -66,13 +71,13 @@ impl<S: Send + 'static> Spawned<S> {
             return Poll::Ready(result);
         }
         self.slot.set_waker(cx.waker());
-        // It may have come before the waker was there.
+        // The result may have arrived before the waker was registered.
         self.slot.lock().result.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl<S: Send + 'static> Spawned<S> {
-    /// If the node is not dropped yet, the run waits for that before it undoes anything.
+    /// Makes the run wait for the drop of this node before it undoes anything.
     pub(super) fn expect_gone(&self, run: &RunContext) {
         if self.slot.lock().is_gone {
             return;
@@ -82,7 +87,7 @@ impl<S: Send + 'static> Spawned<S> {
         if !state.is_gone && state.leaving.is_none() {
             state.leaving = leaving.take();
         }
-        // One that is not needed is dropped after the lock: that may wake the run.
+        // An unused guard is dropped after the lock, because that may wake the run.
         drop(state);
     }
 }
@@ -113,12 +118,12 @@ impl<S> ResultSlot<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The waker of whoever waits for the result. It is cloned, and the one before dropped, while the lock is not held.
+    /// Registers the waker for the result. Wakers are cloned and dropped outside of the lock.
     fn set_waker(&self, waker: &Waker) {
         set_waker(|| self.lock(), |state| &mut state.waker, waker);
     }
 
-    /// The node is dropped, and this is its result, unless there was one before.
+    /// Stores the result after the node was dropped. The first result wins.
     fn set(&self, result: Result<S, Reason>) {
         let (waker, leaving) = {
             let mut state = self.lock();
@@ -133,7 +138,7 @@ impl<S> ResultSlot<S> {
     }
 }
 
-/// The tree has dropped the task before the node was done.
+/// The tree dropped the task before the node returned.
 #[derive(Debug)]
 struct CutOff;
 
@@ -145,7 +150,7 @@ impl fmt::Display for CutOff {
 
 impl std::error::Error for CutOff {}
 
-/// Whether that is why a node has no result.
+/// Returns whether the tree dropped the task of the node.
 pub(super) fn is_cut_off(reason: &Reason) -> bool {
     matches!(reason, Reason::Error(error) if error.is::<CutOff>())
 }

@@ -1,7 +1,8 @@
-//! `Stepper`: the steps of a lane.
+//! [`Stepper`]: the steps of a lane.
 //!
-//! One step, in this order: is the run spent, is it cancelled, the node, the router on the new state, the commit, and only then
-//! the next node. While nothing waits, all of it happens within one poll, with no box but the node's own future.
+//! The order of one step: check the step limit, check for a cancel, run the node, run the router on
+//! the new state, commit, then continue at the next node. While nothing waits, all of it happens in
+//! one poll, and the node's future is the only allocation.
 //!
 //! ```text
 //!             ┌───────────────────────── next node ──────────────────────┐
@@ -24,15 +25,16 @@ use pleach_core::{Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-/// Why a lane goes no further for now.
+/// Why a lane does not advance further in this poll.
 pub(super) enum Turn<S> {
-    /// It waits for something, and has left its waker there.
+    /// The lane waits, and has registered its waker.
     Waits,
-    /// It has had its share of this poll.
+    /// The step limit of this poll is reached.
     Spent,
-    /// It fans out, and the commit of that was this one. The states that branches of a `map` begin with, if they are known already.
+    /// A fan-out follows. Its commit has this sequence number; for a `map` the states may already
+    /// be known.
     Forks(u64, Option<Vec<S>>),
-    /// It is where it ends.
+    /// The lane has reached its join or the end.
     Arrived,
     Failed(RunError<S>),
 }
@@ -41,35 +43,35 @@ pub(super) enum Turn<S> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visited {
     Done,
-    /// It failed, and perhaps the run goes on without it.
+    /// The node failed; a policy may continue the run without it.
     Failed,
-    /// It was over before the run was resumed.
+    /// The visit ended before the run was resumed.
     Before,
 }
 
-/// What follows a node.
+/// The step after a node.
 pub(super) enum NextStep<S> {
     To(Target),
-    /// A fan-out, of a `map` with these states if they are known.
+    /// A fan-out; for a `map` the states may already be known.
     Fork(Option<Vec<S>>),
 }
 
-/// What a lane needs of its engine while it goes on.
+/// The parts of the engine that advance a lane.
 pub(super) struct Stepper<S> {
     pub(super) graph_cx: Arc<GraphContext>,
     pub(super) hooks: Option<Hooks<S>>,
-    /// For `keep_state`: how.
+    /// Clones the state before each node, for `keep_state`.
     pub(super) keep: Option<fn(&S) -> S>,
-    /// Where a stored run writes its steps.
+    /// Records the steps of a stored run.
     pub(super) step_writer: Option<Arc<StepWriter<S>>>,
-    /// Whether somebody wants to know of every step.
+    /// Hooks, a store, a control or an outer graph need every step, so the fast path is off.
     pub(super) is_watched: bool,
-    /// How many more nodes may be visited, or tried again, in this poll.
+    /// The remaining visits and retries of this poll.
     pub(super) share: u32,
 }
 
 impl<S: Send + 'static> Stepper<S> {
-    /// Takes a lane as far as it goes.
+    /// Advances a lane until it waits, ends, forks or reaches the step limit.
     pub(super) fn advance(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Turn<S> {
         loop {
             let plan_node = &plan.nodes[lane.at as usize];
@@ -140,7 +142,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// The checks before an attempt. Why the lane stops here, if it does.
+    /// Runs the checks before an attempt. Returns why the lane stops here, if it does.
     #[inline]
     fn before_begin(&mut self, lane: &mut Lane<S>, cx: &Context<'_>) -> Option<Turn<S>> {
         if !self.holds_lease(cx) {
@@ -154,7 +156,7 @@ impl<S: Send + 'static> Stepper<S> {
                 return Some(Turn::Waits);
             }
             self.share -= 1;
-            // Why the last attempt would have failed, had it not ended otherwise, is nothing to this one.
+            // A request of the last attempt that cannot be met does not concern this one.
             self.graph_cx.run().forget_broken(lane.token);
             if let Err(error) = self.check_cancel(lane) {
                 return Some(Turn::Failed(error));
@@ -163,7 +165,7 @@ impl<S: Send + 'static> Stepper<S> {
         None
     }
 
-    /// The checks before a node.
+    /// Runs the checks before a node, and counts the visit.
     pub(super) fn enter(&mut self, lane: &mut Lane<S>) -> Result<(), RunError<S>> {
         let run = self.graph_cx.run();
         let next = |lane: &Lane<S>| self.graph_cx.name(lane.at).to_string();
@@ -188,12 +190,13 @@ impl<S: Send + 'static> Stepper<S> {
         Ok(())
     }
 
-    /// Whether no node may start for now; the lane is woken when one may.
+    /// Returns whether the run is paused. The lane is woken by the resume.
     fn is_held(&self, cx: &Context<'_>) -> bool {
         self.graph_cx.run().run_control().is_some_and(|run_control| run_control.holds(cx.waker()))
     }
 
-    /// Whether this driver holds a stored run for certain; else the lane is woken when it does.
+    /// Returns whether this driver surely holds the lease. Otherwise the lane is woken after the
+    /// renewal.
     fn holds_lease(&self, cx: &Context<'_>) -> bool {
         self.step_writer.as_ref().is_none_or(|step_writer| step_writer.log.poll_lease(cx).is_ready())
     }
@@ -218,7 +221,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// After an attempt: on to the next node, or whatever the policy says about its failure.
+    /// Handles the end of an attempt: leaves the node, or applies its policy.
     fn settle(
         &mut self,
         plan_node: &PlanNode<S>,
@@ -241,7 +244,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// From a node that is done: router, commit, and on.
+    /// Leaves a completed node: router, commit, next step.
     pub(super) fn leave(
         &mut self,
         plan_node: &PlanNode<S>,
@@ -256,7 +259,7 @@ impl<S: Send + 'static> Stepper<S> {
             }
             _ => Ok(NextStep::Fork(None)),
         };
-        // What the node did is kept before a failing router is looked at: only the router would run again.
+        // The node is committed even if the router fails: then only the router runs again.
         self.commit(plan_node, lane, visited, to)
     }
 
@@ -281,7 +284,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
-    /// Commits a step, before anything follows it: what can be undone is remembered, and the step gets its sequence.
+    /// Commits a step before anything follows: saves its undo and assigns its sequence number.
     pub(super) fn commit(
         &mut self,
         plan_node: &PlanNode<S>,
@@ -311,7 +314,7 @@ impl<S: Send + 'static> Stepper<S> {
         RunFault::panic(self.graph_cx.name(lane.at).to_string(), during, reason)
     }
 
-    /// Tells hooks of something, or, in a subgraph, whoever listens to the whole run.
+    /// Reports an event to the hooks, or from a subgraph to the listener of the whole run.
     #[inline]
     pub(super) fn tell<'a>(
         &self,

@@ -1,5 +1,7 @@
-//! A graph as a node of another graph. It runs inside the poll of the outer engine, with its own
-//! state.
+//! A graph as a node of another graph.
+//!
+//! The engine of the subgraph runs inside the poll of the outer engine and has its own state. It
+//! shares the log, the limits and the cancel token of the run.
 
 use crate::compile::compiled::CompiledGraph;
 use crate::compile::plan::Plan;
@@ -27,10 +29,13 @@ use std::sync::Arc;
 use std::task::Poll;
 
 impl<S: Send + 'static> Graph<S> {
-    /// Adds a step that is a graph with a state of its own: `project` makes that state, `merge` takes the result back.
+    /// Adds a node that runs another graph with its own state type.
     ///
-    /// It counts its visits against the limit of the run, and is cancelled and checkpointed with it. A state that cannot be serialised is no
-    /// obstacle to running another graph inside a plain node.
+    /// `project` creates the inner state, `merge` combines the result with the outer state. Visits
+    /// inside count for the limits of the run. The subgraph is cancelled and stored with the run.
+    ///
+    /// The inner state must be serializable. To run a graph without that, call its `run` inside a
+    /// plain node.
     pub fn add_subgraph<T: Serialize + DeserializeOwned + Send + 'static>(
         mut self,
         id: impl Into<String>,
@@ -47,7 +52,7 @@ impl<S: Send + 'static> Graph<S> {
     }
 }
 
-/// The code of a node that is a graph.
+/// Returns the code of a node that runs a graph.
 fn call<S: Send + 'static, T: Send + 'static>(
     graph: CompiledGraph<T>,
     codec: Codec<T>,
@@ -57,7 +62,7 @@ fn call<S: Send + 'static, T: Send + 'static>(
     let parts = Arc::new((graph, project, merge));
     NodeFn::Context(Box::new(move |cx, state| {
         let parts = Arc::clone(&parts);
-        // Not in the future: a task may be cut off before it is polled for the first time.
+        // Outside of the future: a task may be dropped before its first poll.
         let mut inside = SubgraphEngine::new(&parts.0.plan, codec, &cx);
         Box::pin(async move {
             let (_, project, merge) = &*parts;
@@ -78,12 +83,13 @@ fn call<S: Send + 'static, T: Send + 'static>(
     }))
 }
 
-/// The engine of a subgraph. It is dropped with the attempt at the node that it is; if that was cut off by a failure, what it did is undone.
+/// The engine of a subgraph. It is dropped with the attempt at its node. If a failure interrupted
+/// that attempt, completed nodes inside are undone.
 struct SubgraphEngine<S: Send + 'static> {
     engine: Engine<S>,
     has_begun: bool,
     attempt: u32,
-    /// Those of the node.
+    /// The visit records of the node.
     records: Option<Arc<VisitRecords>>,
 }
 
@@ -102,7 +108,7 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
         }
         let Some(fault) = self.records.as_ref().and_then(|records| records.why_cut_off(self.attempt)) else { return };
         self.engine.drop_in_grace();
-        // What an earlier process did inside counts, although this one did not get there.
+        // Restores the work of an earlier process, so that it can be undone.
         if !self.has_begun && self.engine.restore_cut_off().is_err() {
             return;
         }
@@ -110,15 +116,17 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
     }
 }
 
-/// Runs the graph inside a node to its end. The visit records of the node say whether all of it waits, and for what.
+/// Drives the inner graph to its end. Stores in the visit records of the node whether all of it is
+/// parked, and its waits.
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(records) = cx.details.get().and_then(|details| details.records.get()) else { return engine.await };
     let (mut told, waits) = (None, Arc::new(WaitsInside::default()));
     let mut cancelled = cx.details.get().and_then(|details| details.fresh.as_ref()).map(|token| token.cancelled());
     poll_fn(|polled| {
-        // On another thread the run may look at it meanwhile, and something goes on now.
+        // Not parked during the poll: the run may check on another thread.
         records.wait_inside(cx.attempt, None);
-        // Only where a node inside may have a grace: without one, this node is dropped with all that is inside.
+        // Only if a node inside may have a grace. Otherwise the outer node is dropped with
+        // everything inside.
         if let Some(Poll::Ready(cause)) = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(polled)) {
             cancelled = None;
             if let Some(ended) = engine.cancel_inside(cause, records.why_cut_off(cx.attempt)) {
@@ -142,7 +150,7 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// For the graph that runs as the node of this context, with no state yet.
+    /// Creates the engine for the node of this context, without a state.
     fn of_subgraph(plan: &Arc<Plan<S>>, codec: Codec<S>, cx: &NodeContext) -> Self {
         let token = cx.details.get().and_then(|details| details.fresh.clone());
         let graph_cx = GraphContext::of_subgraph(Arc::clone(&plan.names), &cx.graph_cx, cx.node, token);
@@ -151,7 +159,7 @@ impl<S: Send + 'static> Engine<S> {
         let step_writer = log.map(|log| Arc::new(StepWriter { log, codec }));
         let (start, steps_per_poll) = (plan.shape.entry, STEPS_PER_POLL_MAX);
         let records = cx.details.get().and_then(|details| details.records.get().cloned());
-        // What is inside is known by what placed it there: the token of the node, or the last attempt at it that failed.
+        // Inner tokens derive from the token of the node, or from its last failed attempt.
         let failed_row = records.as_ref().map_or(0, |records| records.lock().failed_row);
         let is_stored = step_writer.is_some();
         let sequence = match (is_stored, failed_row) {
@@ -162,8 +170,9 @@ impl<S: Send + 'static> Engine<S> {
         let setup = EngineSetup { start, hooks: None, keep: None, steps_per_poll, step_writer };
         let stepper = Stepper::new(graph_cx, setup);
         let mut engine = Self::with(Arc::clone(plan), stepper, (start, sequence), None, steps_per_poll);
-        // Each branch of a fan-out may begin with a subgraph, and all of them with one sequence: the branch tells their insides apart.
-        // Its visits go on where the line of control stands, behind those of attempts that failed.
+        // Several branches may start with a subgraph under one sequence number: the branch number
+        // tells their tokens apart. The iteration count continues from the outer token, after
+        // failed attempts.
         let failed_at = records.as_ref().map_or(0, |records| records.lock().iteration_inside);
         engine.root.iteration = cx.iteration.max(failed_at);
         engine.root.token.branch = cx.token.branch;
@@ -171,18 +180,19 @@ impl<S: Send + 'static> Engine<S> {
         engine
     }
 
-    /// How many visits follow one another on its longest line of control.
+    /// Returns the largest iteration count of all lanes.
     fn deepest(&self) -> u64 {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         below.map(|lane| lane.iteration).fold(self.root.iteration, u64::max)
     }
 
-    /// Puts its lanes where an earlier process left them, only to cut them off.
+    /// Restores the lanes of an earlier process, only to interrupt them.
     fn restore_cut_off(&mut self) -> Result<(), RunFault> {
         if self.stepper.step_writer.is_some() { self.restore().map(drop) } else { Ok(()) }
     }
 
-    /// Begins where an earlier process left off, else with a new state. The outcome, if that is the end.
+    /// Continues the work of an earlier process, or starts with a new state. Returns the outcome if
+    /// that ends the graph.
     fn begin(&mut self, state: impl FnOnce() -> S) -> Result<Option<Outcome<S>>, RunFault> {
         let ended = if self.stepper.step_writer.is_some() { self.restore()? } else { None };
         if ended.is_none() && self.root.state.is_none() && !self.is_forked() {
@@ -192,7 +202,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-/// How a subgraph failed, on its way through the node that it is.
+/// The failure of a subgraph, as the error of its node.
 #[derive(Debug)]
 struct SubgraphFailure {
     fault: RunFault,
@@ -207,11 +217,11 @@ impl fmt::Display for SubgraphFailure {
 
 impl std::error::Error for SubgraphFailure {}
 
-/// Why a node failed, seen from outside of it.
+/// The failure of a node, as the outer engine classifies it.
 pub(super) enum NodeFailure {
-    /// The whole run has ended inside it, and its policy has no say.
+    /// The whole run has ended inside the node, so its policy does not apply.
     Halted(RunFault),
-    /// It failed, and if it is a subgraph, a policy inside may have said Escalate.
+    /// The node failed. In a subgraph a policy may have chosen `Escalate`.
     Failed { reason: Reason, escalates: bool },
 }
 

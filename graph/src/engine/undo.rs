@@ -1,4 +1,4 @@
-//! Compensation of a run in memory: undoes committed nodes, last first, on a fresh cancel token.
+//! Compensation of a run in memory: undoes completed nodes, last first, on a fresh cancel token.
 
 use crate::context::run_context::{GraphContext, UndoableVisit};
 use crate::context::{NodeContext, NodeDetails};
@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 pub(super) struct UndoRun<S> {
     graph_cx: Arc<GraphContext>,
     error: Option<RunError<S>>,
-    /// What is left to be undone, in the order in which it was committed.
+    /// The remaining visits to undo, in commit order.
     left: Vec<UndoableVisit>,
     undone: Vec<String>,
     current: Option<(String, UndoWork)>,
@@ -22,7 +22,8 @@ pub(super) struct UndoRun<S> {
 }
 
 impl<S> UndoRun<S> {
-    /// Begins, unless there is nothing to undo, or the run was merely cut short: it could be gone on with as it is.
+    /// Starts the undos. Returns the error unchanged if no undo is saved or the run stays open for
+    /// a resume.
     pub(super) fn begin(graph_cx: &Arc<GraphContext>, error: RunError<S>) -> Result<Self, RunError<S>> {
         if error.fault().ends_run() {
             return Err(error);
@@ -60,7 +61,7 @@ impl<S> UndoRun<S> {
         }
     }
 
-    /// Ends it where it is: the undo that is running, or would be next, has failed for this cause.
+    /// Ends the compensation: the current or next undo fails with this cause.
     pub(super) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
         let current = self.current.take().map(|(node, undo)| {
             drop(catch_panic(|| drop(undo)));
@@ -84,15 +85,16 @@ impl<S> UndoRun<S> {
     }
 }
 
-/// An undo on its way.
+/// An undo in progress.
 pub(super) struct UndoWork {
     token: TokenId,
-    /// None once it has ended.
+    /// `None` after the end.
     future: Option<BoxFuture<'static, Result<(), BoxError>>>,
 }
 
 impl UndoWork {
-    /// Calls an undo. In a stored run it keeps its visit records with the record that it undoes; those of an earlier process are given to it.
+    /// Calls an undo. In a stored run its visit records belong to the record that it undoes, and
+    /// those of an earlier process are passed in.
     pub(super) fn begin(
         next: UndoableVisit,
         graph_cx: &Arc<GraphContext>,
@@ -111,7 +113,7 @@ impl UndoWork {
         Ok(Self { token, future: Some(future) })
     }
 
-    /// Its panic is its failure, and so is asking for something impossible.
+    /// Polls the undo. A panic or an impossible request counts as its failure.
     pub(super) fn poll(&mut self, graph_cx: &GraphContext, cx: &mut Context<'_>) -> Poll<Result<(), Reason>> {
         let future = self.future.as_mut().expect("an undo ends once");
         let ended = match catch_panic(|| future.as_mut().poll(cx)) {

@@ -24,13 +24,14 @@ pub(super) struct DurableUndoRun<S> {
 }
 
 impl<S: Send + 'static> DurableUndoRun<S> {
-    /// Undoes what is left. Earlier drivers have undone these nodes.
+    /// Starts the remaining undos. Earlier drivers have undone the nodes in `undone`.
     pub(super) fn begin(plan: &Arc<Plan<S>>, graph_cx: &Arc<GraphContext>, error: RunError<S>, undone: Vec<String>) -> Self {
         let (plan, graph_cx) = (Arc::clone(plan), Arc::clone(graph_cx));
         Self { error: Some(error), work: Box::pin(undo_all(plan, graph_cx, undone)) }
     }
 
-    /// Ready with why the run failed and how it was undone, or with why that was interrupted: a resume goes on with it.
+    /// Ready with the failure and its compensation, or with the reason of an interruption. A resume
+    /// continues after that.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         let ended = std::task::ready!(self.work.as_mut().poll(cx));
         let mut error = self.error.take().expect("a run is undone once");
@@ -44,7 +45,8 @@ impl<S: Send + 'static> DurableUndoRun<S> {
     }
 }
 
-/// Undoes what can be undone, the last first. Fails if a record cannot be read or written and a resume can go on with it.
+/// Runs the remaining undos, last first. Fails if a record cannot be read or written and a resume
+/// can continue.
 async fn undo_all<S: Send + 'static>(
     plan: Arc<Plan<S>>,
     graph_cx: Arc<GraphContext>,
@@ -63,11 +65,11 @@ async fn undo_all<S: Send + 'static>(
                 continue;
             }
             Ok((node, Err(reason))) => match nodes_before(log, sequence).await {
-                // That it failed is on record: a resume tells which nodes are left.
+                // The failed undo is recorded: a resume reports the remaining nodes.
                 Err(unread) if !log.is_lost() => return Err(fault_of(&*log.run, "", "open", unread)),
                 left => (node, reason.to_string(), left.unwrap_or_default()),
             },
-            // Nobody can go on with a run that has lost its store: it says what it undid.
+            // A run that has lost its store cannot be resumed: report what was undone.
             Err(interrupted) if log.is_lost() => (String::new(), interrupted.to_string(), Vec::new()),
             Err(interrupted) => return Err(interrupted),
         };
@@ -75,7 +77,8 @@ async fn undo_all<S: Send + 'static>(
     }
 }
 
-/// Undoes what this record can be undone by. The node, and how that went. Fails if the record cannot be read, or the end not written.
+/// Runs the undo of one record. Returns the node and the result. Fails if the record cannot be read
+/// or the end cannot be recorded.
 async fn undo_one<S: Send + 'static>(
     plan: &Plan<S>,
     graph_cx: &Arc<GraphContext>,
@@ -107,7 +110,7 @@ async fn undo_one<S: Send + 'static>(
     Ok((record.header.node, ended))
 }
 
-/// What an earlier process wrote down while it undid this record.
+/// Restores the visit records that an earlier process wrote during this undo.
 fn notes_of(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
     let damaged = |sequence, why| StoreError::Damaged { run: log.run.to_string(), sequence, why };
     let records = log.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
@@ -116,7 +119,7 @@ fn notes_of(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
     VisitRecords::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
 }
 
-/// Writes down how an undo ended, and what is left to be undone.
+/// Records the end of an undo and the next record to undo.
 async fn write(log: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
     log.set_undo(left);
     let mut entry = NewRecord::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
@@ -131,7 +134,7 @@ async fn write(log: &Arc<RunLog>, record: &Record, left: u64, failed: Option<Str
     Ok(())
 }
 
-/// The nodes before the one that this record can be undone by: their undos have not run.
+/// Returns the nodes whose undos would follow this record and have not run.
 async fn nodes_before(log: &Arc<RunLog>, sequence: u64) -> Result<Vec<String>, StoreError> {
     let mut nodes = Vec::new();
     let mut next = open::undo_of(log, sequence).await?.1.before;
@@ -143,7 +146,8 @@ async fn nodes_before(log: &Arc<RunLog>, sequence: u64) -> Result<Vec<String>, S
     Ok(nodes)
 }
 
-/// What became of the undos of a run that has ended, as its log says. It is what the driver that ended the run was told.
+/// Reads the compensation of an ended run from its log. The result equals that of the driver that
+/// ended the run.
 pub(crate) async fn compensation_of(
     store: &dyn Store,
     run: &str,

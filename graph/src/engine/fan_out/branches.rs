@@ -1,9 +1,9 @@
-//! `Branches`: the lanes of all open fan-outs, the fan-outs themselves, and the lanes that are
-//! ready.
+//! [`Branches`]: the lanes of all open fan-outs, the fan-outs themselves, and the queue of ready
+//! lanes.
 //!
 //! With few lanes, all waiting lanes are polled whenever the run is. With many lanes, each has its
 //! own waker. The choice is made at the start of a poll and holds for that poll, so that no lane
-//! keeps a waker that is not looked at.
+//! keeps a waker that is not checked.
 
 use crate::engine::fan_out::wakeups::{LaneWaker, POLLED_ALL_MAX, Wakeups};
 use crate::engine::lane::{Lane, Phase};
@@ -18,22 +18,22 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::vec;
 
-/// All lanes but the root, which is number 0, and the fan-outs they are branches of.
+/// All lanes except the root, which has number 0, and their fan-outs.
 pub(in crate::engine) struct Branches<S> {
     lanes: Vec<Option<Lane<S>>>,
     free: Vec<usize>,
-    /// Where each lane stands in the list of its fan-out.
+    /// The index of each lane in the list of its fan-out.
     listed_at: Vec<u32>,
     open: Vec<Option<OpenFanOut<S>>>,
     free_open: Vec<usize>,
-    /// How many of the open ones have a timer.
+    /// The number of open fan-outs with a timer.
     timed: usize,
-    /// The lanes that can go on now.
+    /// The lanes that are ready.
     pub(in crate::engine) queue: VecDeque<usize>,
-    /// There once there were many lanes.
+    /// Present after the first time with many lanes.
     wide: Option<ManyLanes>,
     is_wide: bool,
-    /// The lanes that do nothing but wait.
+    /// The lanes that only wait.
     pub(in crate::engine) parked: ParkedLanes,
 }
 
@@ -44,55 +44,56 @@ struct ManyLanes {
 
 /// A fan-out whose branches have not all ended.
 pub(in crate::engine) struct OpenFanOut<S> {
-    /// The node it starts from.
+    /// The node where it starts.
     pub(in crate::engine) node: u32,
     /// The lane that forked.
     pub(in crate::engine) parent: usize,
-    /// The commit that opened it.
+    /// The sequence number of the commit that opened it.
     pub(in crate::engine) sequence: u64,
-    /// Where its branches stand.
+    /// The path that its branches share.
     pub(in crate::engine) path: Arc<FanOutAt>,
-    /// Whether their nodes run as tasks.
+    /// Whether the nodes of its branches run as tasks.
     pub(in crate::engine) spawned: bool,
-    /// The state before it.
+    /// The state before the fan-out.
     pub(in crate::engine) before: S,
-    /// The states of branches of a `map` that are still to be started.
+    /// The states of the branches of a `map` that have not started.
     pub(in crate::engine) items: Option<vec::IntoIter<S>>,
     pub(in crate::engine) total: usize,
-    /// The next to be started, if it was not restored.
+    /// The next branch to start, unless it was restored.
     pub(in crate::engine) started: usize,
     pub(in crate::engine) running: usize,
-    /// The numbers of its lanes, in no order: to end one fan-out must not cost a walk over the lanes of all.
+    /// The numbers of its lanes, unordered. With this list, the end of one fan-out does not visit
+    /// all lanes.
     pub(in crate::engine) lanes: Vec<u32>,
-    /// How many visits led to the end of a branch that has ended, the most.
+    /// The largest iteration count of its ended branches.
     pub(in crate::engine) iteration: u64,
     /// The branches of a resumed run that need no start, from `started` on, the last first.
     pub(in crate::engine) restored: Vec<usize>,
-    /// How the branches ended, in the order in which they were declared.
+    /// The results of the branches, in the order of declaration.
     pub(in crate::engine) ended: Vec<Option<Outcome<S>>>,
     pub(in crate::engine) first_error: Option<RunError<S>>,
     pub(in crate::engine) timer: Option<BoxFuture<'static, ()>>,
-    /// Its branches were cut off, and nodes of some run on for their grace.
+    /// Set after its branches were cancelled, while nodes of some use their grace.
     pub(in crate::engine) closing: Option<Box<ClosingFanOut<S>>>,
 }
 
-/// A fan-out that ends once its last node in grace has.
+/// A cancelled fan-out that ends after its last node in grace.
 pub(in crate::engine) struct ClosingFanOut<S> {
-    /// How many such nodes there are.
+    /// The number of its nodes in grace.
     pub(in crate::engine) left: usize,
-    /// The numbers that they had among all nodes in grace when it was cut off.
+    /// The numbers in `GraceLanes` that these nodes had when the fan-out was cancelled.
     pub(in crate::engine) in_grace: Vec<usize>,
-    /// With which failure it ends; without one, its time was up, and it is merged.
+    /// The error that ends the fan-out. `None` after a timeout, when the results are merged.
     pub(in crate::engine) error: Option<RunError<S>>,
 }
 
 impl<S> OpenFanOut<S> {
-    /// How many branches have not been started.
+    /// Returns the number of branches that have not started.
     pub(in crate::engine) fn unstarted(&self) -> usize {
         self.total - self.started - self.restored.len()
     }
 
-    /// Passes over branches that an earlier process started.
+    /// Skips branches that an earlier process started.
     pub(in crate::engine) fn skip_restored(&mut self) {
         while self.restored.pop_if(|next| *next == self.started).is_some() {
             self.started += 1;
@@ -120,17 +121,17 @@ impl<S> Branches<S> {
         self.lanes.iter().flatten()
     }
 
-    /// How many places for lanes there are. They are numbered from 1.
+    /// Returns the number of lane slots. Lanes are numbered from 1.
     pub(in crate::engine) fn places(&self) -> usize {
         self.lanes.len()
     }
 
-    /// A lane that is only looked at.
+    /// Returns a lane without marking it as changed.
     pub(in crate::engine) fn see(&self, number: usize) -> Option<&Lane<S>> {
         self.lanes.get(number - 1)?.as_ref()
     }
 
-    /// Makes room for so many more lanes of the fan-out at `place`.
+    /// Reserves memory for more lanes of a fan-out.
     pub(in crate::engine) fn reserve(&mut self, place: usize, lanes: usize) {
         let new = lanes.saturating_sub(self.free.len());
         self.lanes.reserve(new);
@@ -142,7 +143,7 @@ impl<S> Branches<S> {
         self.free.reserve(lanes);
     }
 
-    /// Adds a lane, and gives its number.
+    /// Adds a lane and returns its number.
     pub(in crate::engine) fn add(&mut self, lane: Lane<S>) -> usize {
         let (place, home) = (self.free.pop().unwrap_or(self.lanes.len()), lane.home);
         if place == self.lanes.len() {
@@ -164,7 +165,8 @@ impl<S> Branches<S> {
         self.lanes.get_mut(number - 1)?.as_mut()
     }
 
-    /// Lets go of a lane that has ended, and gives its place and branch, and its state. Its fan-out remembers how many visits it had.
+    /// Removes an ended lane. Returns its fan-out, branch and state. Its fan-out keeps the
+    /// iteration count.
     pub(in crate::engine) fn end(&mut self, number: usize) -> Option<((usize, u32), Option<S>)> {
         self.parked.touch(number);
         let slot = self.lanes.get_mut(number - 1)?;
@@ -180,7 +182,7 @@ impl<S> Branches<S> {
         Some(ended)
     }
 
-    /// Takes out a lane that has not ended.
+    /// Removes a lane that has not ended.
     pub(in crate::engine) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         self.parked.touch(number);
         let lane = self.lanes.get_mut(number - 1)?.take()?;
@@ -191,7 +193,7 @@ impl<S> Branches<S> {
         Some(lane)
     }
 
-    /// Takes a lane out of the list of its fan-out.
+    /// Removes a lane from the list of its fan-out.
     fn unlist(&mut self, number: usize, place: usize) {
         let Some(open) = self.open.get_mut(place).and_then(Option::as_mut) else { return };
         let at = self.listed_at[number - 1] as usize;
@@ -201,7 +203,8 @@ impl<S> Branches<S> {
         }
     }
 
-    /// The place of a lane is free. Once all are, none is kept: the next fan-out may be much narrower.
+    /// Frees the slot of a lane. When all slots are free, they are cleared, because the next
+    /// fan-out may be much narrower.
     fn free(&mut self, number: usize) {
         self.free.push(number - 1);
         if self.free.len() == self.lanes.len() {
@@ -211,7 +214,7 @@ impl<S> Branches<S> {
         }
     }
 
-    /// The numbers of the lanes of one open fan-out, the lowest first.
+    /// Returns the numbers of the lanes of a fan-out, the lowest first.
     pub(in crate::engine) fn lanes_of(&self, place: usize) -> Vec<usize> {
         let listed = self.open.get(place).and_then(Option::as_ref).map_or(&[][..], |open| &open.lanes);
         work_count::visit(listed.len() as u64);
@@ -220,7 +223,8 @@ impl<S> Branches<S> {
         numbers
     }
 
-    /// The numbers of the nodes in grace that an open fan-out waited for when it was cut off. Some may have ended since.
+    /// Returns the numbers of the nodes in grace that a fan-out waited for when it was cancelled.
+    /// Some may have ended since.
     pub(in crate::engine) fn in_grace_of(&self, place: usize) -> &[usize] {
         let closing = self.open.get(place).and_then(Option::as_ref).and_then(|open| open.closing.as_ref());
         closing.map_or(&[], |closing| &closing.in_grace)
@@ -241,12 +245,12 @@ impl<S> Branches<S> {
         self.open.get_mut(place)?.as_mut()
     }
 
-    /// The places where an open fan-out with a timer may be.
+    /// Returns the indexes where a fan-out with a timer may be.
     pub(in crate::engine) fn timed_places(&self) -> Range<usize> {
         if self.timed > 0 { 0..self.open.len() } else { 0..0 }
     }
 
-    /// Lets a fan-out whose branches are gone wait for nodes in their grace. Gives what is not needed meanwhile.
+    /// Keeps a fan-out open for its nodes in grace. Returns the states that are no longer needed.
     pub(in crate::engine) fn close_later(&mut self, place: usize, closing: ClosingFanOut<S>) -> Option<vec::IntoIter<S>> {
         let open = self.open.get_mut(place)?.as_mut()?;
         self.timed -= usize::from(open.timer.take().is_some());
@@ -265,16 +269,16 @@ impl<S> Branches<S> {
         Some(open)
     }
 
-    /// Whether each lane is polled with a waker of its own.
+    /// Returns whether each lane has its own waker.
     pub(in crate::engine) fn is_wide(&self) -> bool {
         self.is_wide
     }
 
-    /// At the beginning of a poll: whoever may have been woken can go on.
+    /// Queues the lanes that may have been woken, at the start of a poll.
     pub(in crate::engine) fn queue_what_waits(&mut self, task: &Waker) {
         let in_use = self.lanes.len() - self.free.len();
         let was_wide = self.is_wide;
-        // When few of many are left, they keep their wakers: to look for them among all places would cost as much as all.
+        // A few remaining lanes of many keep their wakers: finding them would visit all slots.
         self.is_wide = in_use > POLLED_ALL_MAX || (was_wide && in_use > 0);
         if self.is_wide && self.wide.is_none() {
             self.wide = Some(ManyLanes { wakeups: Arc::default(), wakers: Vec::new() });
@@ -292,7 +296,7 @@ impl<S> Branches<S> {
         }
     }
 
-    /// The next lane that can go on, with the waker that it is to be polled with.
+    /// Returns the next ready lane, with the waker for its poll.
     pub(in crate::engine) fn next<'a>(&'a mut self, cx: &'a Context<'_>) -> Option<(usize, &'a mut Lane<S>, &'a Waker)> {
         let number = loop {
             let number = self.queue.pop_front()?;

@@ -1,7 +1,7 @@
-//! Polls branches, and joins a fan-out when its branches have ended. `start` begins them.
+//! Polls branches, and joins a fan-out when its branches have ended.
 //!
-//! The lane that forked waits, and its state lies in the fan-out. The merge gets the branches in
-//! the order of declaration. A failure moves from the branch to the fan-out and to the lane that
+//! The lane that forked waits, and the fan-out holds its state. The merge gets the branches in the
+//! order of declaration. A failure moves from the branch to the fan-out and to the lane that
 //! forked, until a fan-out collects it or the run fails.
 
 use crate::compile::plan::{OutEdge, Plan, PlanFanOut};
@@ -19,11 +19,11 @@ use pleach_core::{Cause, Elapsed, Reason, catch_panic};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What follows an end.
+/// The consequence of an end, one level up.
 pub(in crate::engine) enum JoinStep<S> {
-    /// Nothing for now.
+    /// Nothing more for now.
     Stay,
-    /// This lane has ended as well, so.
+    /// This lane has ended with this result.
     To(usize, Result<(), RunError<S>>),
     /// The run has ended.
     Over(Outcome<S>),
@@ -41,7 +41,7 @@ impl<S: Send + 'static> Engine<S> {
         matches!(self.root.phase, Phase::Forked(_))
     }
 
-    /// Takes every lane that can go on as far as it goes. Ready when the root lane goes on, or the run has ended.
+    /// Advances every ready branch. Ready when the root lane continues or the run has ended.
     pub(in crate::engine) fn poll_branches(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let plan = &*Arc::clone(&self.plan);
         if let Some(outcome) = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx)) {
@@ -55,7 +55,8 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Pending;
             }
             let Some((number, lane, waker)) = branches.next(cx) else {
-                // Those that were opened or cut off just now have left no waker with their timers yet.
+                // Fan-outs that opened or were cancelled just now have not registered a waker with
+                // their timers yet.
                 let ended = self.poll_timers(plan, cx).or_else(|| self.poll_closing(plan, cx));
                 if ended.is_none()
                     && self.branches.as_ref().is_some_and(|branches| branches.queue.is_empty())
@@ -92,7 +93,7 @@ impl<S: Send + 'static> Engine<S> {
         Poll::Ready(None)
     }
 
-    /// The root lane forks. `Some` if that ended the run.
+    /// Forks the root lane. Returns the outcome if that ended the run.
     pub(in crate::engine) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
         let plan = &*Arc::clone(&self.plan);
         let rise = self.fork_from(plan, ROOT, (sequence, items), cx);
@@ -112,7 +113,8 @@ impl<S: Send + 'static> Engine<S> {
         open.expect("a fan-out is open until all its branches have ended")
     }
 
-    /// Goes up from an end until nothing more follows. `Some` if the run has ended.
+    /// Applies an end, and all its consequences further up. Returns the outcome if the run has
+    /// ended.
     pub(in crate::engine) fn climb(&mut self, plan: &Plan<S>, mut rise: JoinStep<S>) -> Option<Outcome<S>> {
         loop {
             rise = match rise {
@@ -123,7 +125,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// A lane has ended: its fan-out hears of it.
+    /// Ends a lane and updates its fan-out.
     fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> JoinStep<S> {
         let ended = match ended {
             Err(error) if number == ROOT => return JoinStep::Over(Err(error)),
@@ -188,7 +190,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// All branches have ended: one state is made of theirs, and the lane that forked goes on.
+    /// Merges the states of all ended branches. The lane that forked continues with the result.
     pub(in crate::engine) fn join(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let open = self.branches.as_mut().and_then(|branches| branches.close(place));
         let OpenFanOut { parent, node, before, ended, first_error, iteration, .. } = open.expect("a fan-out is joined once");
@@ -221,7 +223,7 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(hooks) = &self.stepper.hooks {
             hooks.call(&RunEvent::Joined { node: self.stepper.graph_cx.name(node), state: &merged });
         }
-        // What follows comes after the longest of its branches.
+        // The count continues from the longest branch.
         self.lane(parent).iteration = iteration;
         match self.commit_merged(parent, merged, *join) {
             Ok(true) => return JoinStep::To(parent, Ok(())),
@@ -234,13 +236,13 @@ impl<S: Send + 'static> Engine<S> {
         JoinStep::Stay
     }
 
-    /// A clone of the state before a fan-out, for `keep_state`: its merge takes the state along.
+    /// Clones the state before a fan-out for `keep_state`, because the merge consumes it.
     fn keep_before(&mut self, node: u32, before: &S) -> Option<S> {
         let keep = self.stepper.keep?;
         catch_panic(|| keep(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
     }
 
-    /// The state before a fan-out whose merge failed: the one that was kept, else the one that is stored.
+    /// Returns the state before a fan-out whose merge failed: the clone, else the stored one.
     fn state_before_fork(&mut self, parent: usize, kept: Option<S>) -> Option<S> {
         let Self { stepper, root, branches, .. } = self;
         let lane = match branches.as_mut().filter(|_| parent != ROOT) {
@@ -250,7 +252,7 @@ impl<S: Send + 'static> Engine<S> {
         kept.or_else(|| stepper.state_before(lane))
     }
 
-    /// The lane that forked goes on with the merged state. Whether it has arrived.
+    /// Continues the lane that forked with the merged state. Returns whether it has arrived.
     fn commit_merged(&mut self, parent: usize, merged: S, join: Target) -> Result<bool, RunError<S>> {
         let is_stored = self.stepper.step_writer.is_some();
         let sequence = if is_stored { 0 } else { self.stepper.graph_cx.run().next_sequence() };
@@ -263,7 +265,7 @@ impl<S: Send + 'static> Engine<S> {
         if is_stored { stepper.commit_join(lane, join) } else { Ok(lane.place(join, sequence)) }
     }
 
-    /// A visit with which a branch failed is undone, if it had effects.
+    /// Saves the undo of the visit with which a branch failed, if it had effects.
     fn keep_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
         let Self { stepper, branches, .. } = self;
         if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.visit.is_some()) {
@@ -271,7 +273,8 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// A stored run remembers which branches failed, where the others go on: they are not run again.
+    /// Records a failed branch of a stored run if the others continue, so that it does not run
+    /// again.
     fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
         let Self { stepper, branches, .. } = self;
         let Some(branches) = branches.as_mut().filter(|_| stepper.step_writer.is_some()) else { return Ok(()) };
@@ -289,7 +292,7 @@ impl<S: Send + 'static> Engine<S> {
         self.cut_off_fan_out(place, error, Cause::Because("another branch failed".into()))
     }
 
-    /// Ends a fan-out with this error. Its remaining branches are told the cause.
+    /// Ends a fan-out with this error. The remaining branches are cancelled with the cause.
     fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> JoinStep<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
@@ -303,7 +306,7 @@ impl<S: Send + 'static> Engine<S> {
         JoinStep::To(parent, Err(error))
     }
 
-    /// Cuts off the branches whose time is up.
+    /// Ends the fan-outs whose timer has expired.
     fn poll_timers(&mut self, plan: &Plan<S>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
         for place in self.branches.as_ref().map_or(0..0, |branches| branches.timed_places()) {
             let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
@@ -344,7 +347,7 @@ impl<S: Send + 'static> Engine<S> {
         self.join(plan, place)
     }
 
-    /// Ends a fan-out with all that is below it, and gives the state before it.
+    /// Ends a fan-out with everything below it, and returns the state before it.
     pub(in crate::engine) fn close(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) -> Option<S> {
         self.close_lanes(place, cause, failed);
         let OpenFanOut { before, items, ended, first_error, node, .. } = self.branches.as_mut()?.close(place)?;
@@ -352,7 +355,7 @@ impl<S: Send + 'static> Engine<S> {
         Some(before)
     }
 
-    /// Ends the branches of a fan-out, and the fan-outs below it.
+    /// Drops the lanes of a fan-out, and the fan-outs below it.
     pub(in crate::engine) fn close_lanes(&mut self, place: usize, cause: &Cause, failed: Option<&Arc<StoredFault>>) {
         let mut to_close = vec![place];
         while let Some(closing) = to_close.pop() {

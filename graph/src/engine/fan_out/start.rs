@@ -18,7 +18,8 @@ use std::num::NonZeroU32;
 use std::task::Context;
 
 impl<S: Send + 'static> Engine<S> {
-    /// Fans out from a lane whose node is done: by the commit of this sequence, a `map` with these states if they are known.
+    /// Starts a fan-out after a completed node, whose commit has this sequence number. For a `map`
+    /// the states may be known.
     pub(in crate::engine) fn fork_from(
         &mut self,
         plan: &Plan<S>,
@@ -44,8 +45,8 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Opens a fan-out, with no branch started, and gives its place. Of a `map` it may be known how many branches there are, and the states
-    /// of those that are to be started.
+    /// Opens a fan-out without starting a branch. Returns its index. For a `map`, `items` has the
+    /// number of branches and the states of those to start, if they are known.
     pub(in crate::engine) fn open_fan_out(
         &mut self,
         plan: &Plan<S>,
@@ -96,7 +97,7 @@ impl<S: Send + 'static> Engine<S> {
         Ok(place)
     }
 
-    /// Starts as many branches as may run at a time, or joins those that have all ended.
+    /// Starts as many branches as the limit allows. Joins the fan-out if all have ended.
     pub(in crate::engine) fn start_branches(&mut self, plan: &Plan<S>, place: usize) -> JoinStep<S> {
         let open = self.opened(place);
         let limit = fork_of(plan, open.node).options.limit.unwrap_or(open.total);
@@ -122,7 +123,7 @@ impl<S: Send + 'static> Engine<S> {
         Ok(())
     }
 
-    /// The next branch, as the lane that it begins as.
+    /// Creates the lane of the next branch.
     fn next_branch(&mut self, plan: &Plan<S>, place: usize) -> Result<Lane<S>, RunError<S>> {
         let parent = self.opened(place).parent;
         let iteration = self.lane(parent).iteration;
@@ -151,7 +152,7 @@ impl<S: Send + 'static> Engine<S> {
         Ok(lane)
     }
 
-    /// Runs branches as they start, each as far as it goes, as many as the limit allows.
+    /// Runs new branches on the fast path, as many as the limit allows.
     fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> JoinStep<S> {
         let open = self.opened(place);
         let options = &fork_of(plan, open.node).options;
@@ -192,7 +193,8 @@ impl<S: Send + 'static> Engine<S> {
                         rise => rise,
                     };
                 }
-                // It has left the waker of the run. Where each lane has its own, it leaves that too.
+                // It has registered the waker of the run. If each lane has its own waker, it must
+                // register that one too.
                 Some(Turn::Waits) if !branches.is_wide() => {}
                 _ => branches.queue.push_back(number),
             }

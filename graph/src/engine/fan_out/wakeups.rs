@@ -1,21 +1,24 @@
-//! `Wakeups`: the list of woken lanes. With few lanes all are polled; with many each has a waker
-//! that adds it to the list.
+//! [`Wakeups`]: the list of woken lanes.
+//!
+//! With few lanes all are polled. With many, each has a waker that adds it to the list.
 
 use crate::util::waker::set_waker;
 use crate::util::work_count;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Up to this many lanes are all polled when the run is; polling one that is not ready is cheaper than a waker for each.
+/// Up to this many lanes are all polled with the run: polling one that is not ready is cheaper than
+/// a separate waker.
 pub(in crate::engine) const POLLED_ALL_MAX: usize = 32;
 
-/// How many lanes may turn out to wait in one poll of the run, before others run.
+/// The number of lanes that may be pending in one poll of the run before it yields.
 ///
-/// Tokio's primitives wait when the task has used up its budget for one poll, and wake at once. A run that polled all its lanes then would
-/// poll each of them again for every few that go on.
+/// Tokio's primitives return pending and wake at once when the task has used up its budget. Without
+/// this limit, a run would then poll all its lanes again for every few that continue.
 pub(in crate::engine) const WAITS_PER_POLL_MAX: u32 = 64;
 
-/// The lanes that were woken, and the task of the run. All of it lies under one short lock, under which no waker is cloned, woken or dropped.
+/// The woken lanes and the task of the run, under one short lock. No waker is cloned, woken or
+/// dropped under it.
 #[derive(Default)]
 pub(in crate::engine) struct Wakeups(Mutex<WokenLanes>);
 
@@ -27,12 +30,12 @@ struct WokenLanes {
 }
 
 impl Wakeups {
-    /// The lanes that were woken since, each once. From now on `task` is woken with them.
+    /// Takes the woken lanes, each once, and registers `task` for the next wakeup.
     pub(in crate::engine) fn take(&self, task: &Waker) -> Vec<usize> {
         self.set_task(task);
         let mut woken = self.lock();
         let lanes = std::mem::take(&mut woken.lanes);
-        // One by one: there may be many more lanes than were woken.
+        // One by one, because there may be many more lanes than were woken.
         work_count::visit(lanes.len() as u64);
         lanes.iter().for_each(|lane| woken.is_listed[*lane] = false);
         lanes
@@ -46,7 +49,7 @@ impl Wakeups {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a lane on the list. The task, if it was not there.
+    /// Adds a lane to the list. Returns the task to wake, if the lane was not listed.
     fn list(&self, lane: usize) -> Option<Arc<Waker>> {
         let mut woken = self.lock();
         if woken.is_listed.len() <= lane {
