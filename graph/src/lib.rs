@@ -1,14 +1,19 @@
-//! State graphs: steps over a state of your own type, checked once when compiled, run step by step in the task that awaits them.
+//! State graphs and durable workflows: async nodes over one state type, checked when compiled.
 //!
-//! [`Graph`] is where one is written down, [`CompiledGraph`] what was proved sound, [`RunOptions`] a run of it. Applications add
-//! `pleach`, which has all of this under its roof.
+//! 1. [`Graph`] collects nodes and edges.
+//! 2. [`Graph::compile`] checks them and returns a [`CompiledGraph`], or all faults at once.
+//! 3. [`CompiledGraph::run`] returns [`RunOptions`], which run when they are awaited.
+//! 4. With [`RunOptions::checkpoint`] each step is stored, and [`CompiledGraph::resume`] continues the
+//!    run after a crash. A [`Worker`] drives stored runs of many processes.
+//!
+//! Applications depend on `pleach`, which re-exports this crate.
 //!
 //! ```
 //! use pleach::{END, Graph};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let graph = Graph::<u32>::new("halving")
-//!     .add_node("halve", |n: u32| async move { if n == 0 { Err("nothing to halve") } else { Ok(n / 2) } })
+//!     .add_node("halve", |n: u32| async move { n / 2 })
 //!     .add_conditional_edge("halve", ["halve", END], |n: &u32| if *n > 1 { "halve" } else { END })
 //!     .set_entry("halve")
 //!     .compile()?;
@@ -74,7 +79,7 @@ pub use context::events::{Emission, Hooks, RunEvent, Visit};
 pub use control::{RunMessage, RunRef, RunRemote, RunView, TellError, TokenView};
 pub use define::builder::Graph;
 pub use define::fan_out::FanOut;
-pub use define::node::{IntoNode, IntoRouter};
+pub use define::node::{IntoNode, IntoRouter, NodeOutput};
 pub use define::policy::{FailedAttempt, Policy, Retry};
 pub use define::shape::END;
 pub use durable::history::{Checkpoint, History, HistoryPage};

@@ -4,7 +4,7 @@
 //! A *frame* is the inside of one fan-out; the root frame is the whole run. The rules:
 //! 1. The entry is in the root frame.
 //! 2. A fork creates a new frame for its heads. Its join is in the frame of the fork.
-//! 3. An edge to the join of its own frame is an arrival and assigns nothing.
+//! 3. An edge to the join of the same frame is an arrival and assigns nothing.
 //! 4. A node that would be in two frames is a fault: an edge enters or leaves a branch without
 //!    going through the join.
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The name given to `Graph::new`.
+    /// The name that was given to `Graph::new`.
     pub name: String,
     /// The hash of the graph; see
     /// [`CompiledGraph::fingerprint`](crate::CompiledGraph::fingerprint).

@@ -46,7 +46,14 @@ use std::future::Future;
 ///     .compile()?;
 /// # Ok::<(), pleach::graph::CompileError>(())
 /// ```
-#[must_use = "a graph is made by `compile`"]
+///
+/// Running a graph before `compile` is a compiler error that says so:
+///
+/// ```compile_fail
+/// # use pleach::Graph;
+/// let run = Graph::<u32>::new("raw").run(1);
+/// ```
+#[must_use = "a graph does nothing before `compile`"]
 pub struct Graph<S> {
     pub(crate) name: String,
     pub(crate) nodes: Vec<DraftNode<S>>,
@@ -221,6 +228,26 @@ impl<S: Send + 'static> Graph<S> {
     pub fn deny_warnings(mut self) -> Self {
         self.deny_warnings = true;
         self
+    }
+}
+
+/// A marker for graphs that can run. No [`Graph`] has it: the bound of [`Graph::run`] is there for
+/// its compiler error.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `Graph` cannot run before it is compiled",
+    label = "call `.compile()?` first",
+    note = "`Graph::compile` checks the graph and returns a `CompiledGraph`, which has `run` and `resume`"
+)]
+pub trait Runnable {}
+
+impl<S> Graph<S> {
+    /// Never compiles: explains that `compile` must come first.
+    #[doc(hidden)]
+    pub fn run(&self, _state: S)
+    where
+        Self: Runnable,
+    {
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 ///
 /// let sum = FanOut::merge(|_before: u32, branches: Vec<u32>| branches.into_iter().sum()).limit(4);
 /// // A plain merge function is a fan-out with default options.
-/// let count: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches.len() as u32).into();
+/// let add: FanOut<u32> = (|before: u32, branches: Vec<u32>| before + branches[0]).into();
 /// ```
 pub struct FanOut<S> {
     pub(crate) merge: Merge<S>,

@@ -25,13 +25,11 @@ pub(crate) enum NodeFn<S> {
 ///
 /// Implemented for async functions and closures of four forms:
 ///
-/// | parameters | cannot fail | can fail |
-/// |---|---|---|
-/// | the state | `async fn(S) -> S` | `async fn(S) -> Result<S, E>` |
-/// | context and state | `async fn(NodeContext, S) -> S` | `async fn(NodeContext, S) -> Result<S, E>` |
+/// - `async fn(S) -> S` and `async fn(NodeContext, S) -> S`, if the node cannot fail,
+/// - `async fn(S) -> Result<S, E>` and `async fn(NodeContext, S) -> Result<S, E>` otherwise.
 ///
-/// `E` is any error that converts into [`BoxError`]. The parameter `Shape` tells the implementations
-/// apart; the compiler infers it.
+/// `E` is any error that converts into [`BoxError`]. The parameter `Shape` tells the two parameter
+/// lists apart; the compiler infers it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a node of a graph over the state `{S}`",
     label = "not a node over `{S}`",

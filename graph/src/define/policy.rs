@@ -20,7 +20,10 @@ use std::time::Duration;
 ///     .add_node("default", |_: u32| async move { 7 })
 ///     .policy(
 ///         "search",
-///         Policy::new().retry(Retry::times(3)).timeout(Duration::from_secs(2)).fallback("default"),
+///         Policy::new()
+///             .retry(Retry::times(3))
+///             .timeout(Duration::from_secs(2))
+///             .fallback("default"),
 ///     )
 ///     .add_edge("search", END)
 ///     .add_edge("default", END)
@@ -35,7 +38,7 @@ pub struct Policy<S> {
     pub(crate) fallback: Option<String>,
     pub(crate) decide: Option<Decide>,
     /// Clones the state before an attempt, because a failing node consumes it.
-    pub(crate) keep: Option<fn(&S) -> S>,
+    pub(crate) clone_state: Option<fn(&S) -> S>,
 }
 
 pub(crate) type Decide = Box<dyn Fn(&FailedAttempt<'_>) -> SupervisorDirective + Send + Sync>;
@@ -56,7 +59,7 @@ pub struct FailedAttempt<'a> {
 impl<S> Policy<S> {
     /// Creates a policy without retry, timeout, cancel grace and fallback.
     pub fn new() -> Self {
-        Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, keep: None }
+        Self { retry: None, timeout: None, cancel_grace: None, fallback: None, decide: None, clone_state: None }
     }
 
     /// Limits the time of one attempt. Default: no limit.
@@ -134,9 +137,9 @@ impl<S: Clone> Policy<S> {
     /// | directive | effect |
     /// |---|---|
     /// | `Resume` | skips the node: the state stays as before and the node's edges apply |
-    /// | `Restart` | retries as [`retry`](Self::retry) allows; without it at most 3 attempts, no wait |
+    /// | `Restart` | retries as [`retry`](Self::retry) allows; default: 3 attempts, no wait |
     /// | `Stop` | ends the run |
-    /// | `Escalate` | ends the run and fails its [scope](crate::RunOptions::within), if it has one |
+    /// | `Escalate` | ends the run and fails its [scope](crate::RunOptions::within), if any |
     ///
     /// `decide` runs in the task of the run. A panic in it ends the run.
     #[must_use]
@@ -146,7 +149,7 @@ impl<S: Clone> Policy<S> {
     }
 
     fn cloning_state(mut self) -> Self {
-        self.keep = Some(S::clone);
+        self.clone_state = Some(S::clone);
         self
     }
 }
@@ -178,7 +181,8 @@ type Classifier = Box<dyn Fn(&Reason) -> bool + Send + Sync>;
 /// use std::time::Duration;
 ///
 /// // Five attempts; waits of 100 ms, 200 ms, 400 ms and 800 ms, each shortened by a random part.
-/// let retry = Retry::times(5).backoff(Duration::from_millis(100), Duration::from_secs(2)).jitter();
+/// let (first, max) = (Duration::from_millis(100), Duration::from_secs(2));
+/// let retry = Retry::times(5).backoff(first, max).jitter();
 /// let policy = Policy::<u32>::new().retry(retry);
 /// ```
 pub struct Retry {

@@ -2,7 +2,7 @@
 //!
 //! | state | meaning | next |
 //! |---|---|---|
-//! | `Opening` | creates, claims, reads or migrates the run | `Running`, or the end if no step remains |
+//! | `Opening` | creates, claims, reads or migrates the run | `Running`, or the end |
 //! | `Running` | polls the engine | the end |
 //!
 //! [`enqueue`] creates a run and leaves it to a worker.
@@ -91,7 +91,7 @@ impl<S: Send + 'static> RunDriver<S> {
                     if let Some(cancelled) = cancelled
                         && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
                     {
-                        return Poll::Ready(Err(self.cut_off(cause)));
+                        return Poll::Ready(Err(self.cancel(cause)));
                     }
                     match std::task::ready!(opening.as_mut().poll(cx)) {
                         Ok(OpenedEngine::Engine(engine)) => *self = Self::Running(engine),
@@ -103,9 +103,9 @@ impl<S: Send + 'static> RunDriver<S> {
         }
     }
 
-    pub(crate) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+    pub(crate) fn cancel(&mut self, cause: Cause) -> RunError<S> {
         match self {
-            Self::Running(engine) => engine.cut_off_now(cause),
+            Self::Running(engine) => engine.cancel_now(cause),
             Self::Opening { state, .. } => {
                 let fault = RunFault::Cancelled { node: String::new(), cause, was_executing: false, grace: None };
                 RunError::new(fault, take_first(state))

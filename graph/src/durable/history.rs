@@ -31,7 +31,7 @@ use std::sync::Arc;
 ///
 /// let history = graph.history("sum", &store);
 /// let page = history.page(1, 100).await?;
-/// let nodes: Vec<&str> = page.checkpoints.iter().map(|checkpoint| checkpoint.node.as_str()).collect();
+/// let nodes: Vec<&str> = page.checkpoints.iter().map(|one| one.node.as_str()).collect();
 /// assert_eq!(nodes, ["", "one", "ten"]);
 /// assert_eq!(history.state(2).await?, 1);
 /// # Ok(())

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 impl<S: Send + 'static> Stepper<S> {
     /// Calls the node and polls it for the first time.
-    pub(super) fn begin(
+    pub(super) fn start_attempt(
         &mut self,
         plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
@@ -24,18 +24,18 @@ impl<S: Send + 'static> Stepper<S> {
     ) -> Poll<Result<AttemptResult<S>, RunFault>> {
         let state = lane.state.take().expect("a lane before a node has its state");
         let options = plan_node.options.as_deref();
-        if let Some(keep) = options.and_then(|options| options.policy.keep).or(self.keep)
-            && lane.kept.is_none()
+        if let Some(clone_state) = options.and_then(|options| options.policy.clone_state).or(self.clone_state)
+            && lane.cloned_state.is_none()
         {
-            match catch_panic(|| keep(&state)) {
-                Ok(kept) => lane.kept = Some(Box::new(kept)),
+            match catch_panic(|| clone_state(&state)) {
+                Ok(cloned) => lane.cloned_state = Some(Box::new(cloned)),
                 Err(reason) => {
                     lane.state = Some(state);
                     return Poll::Ready(Err(self.panicked(lane, During::Split, &reason)));
                 }
             }
         }
-        self.tell(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || InnerEvent::Started);
+        self.notify(lane, |visit| RunEvent::NodeStarted { visit, state: &state }, || InnerEvent::Started);
 
         let mut details = NodeDetails::default();
         let limits = match options.map(|options| self.limits(options, &mut details)) {
@@ -43,7 +43,7 @@ impl<S: Send + 'static> Stepper<S> {
             limits => limits.and_then(Result::ok).flatten(),
         };
         details.undo_takes = options.and_then(|options| options.undo.as_ref()).map(|undo| undo.takes);
-        let has_details = self.is_watched || options.is_some();
+        let has_details = self.needs_full_path || options.is_some();
         if has_details {
             let records = &lane.visit.get_or_insert_default().records;
             records.begin_attempt(lane.attempt);
@@ -52,7 +52,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
         if let Some(timeout) = options.and_then(|options| options.policy.timeout).filter(Duration::is_zero) {
             // A zero timeout expires before the node is called.
-            lane.kept.get_or_insert_with(|| Box::new(state));
+            lane.cloned_state.get_or_insert_with(|| Box::new(state));
             return Poll::Ready(Ok(Err(Reason::Error(Elapsed(timeout).into()))));
         }
         let work = match &plan_node.call {
@@ -70,19 +70,19 @@ impl<S: Send + 'static> Stepper<S> {
             let (graph_cx, token) = (Arc::clone(&self.graph_cx), lane.token);
             let why_broken = move || graph_cx.run().why_broken(token);
             let grace = options.and_then(|options| options.grace);
-            let work = self.noting_polls(work, lane, cx.waker());
+            let work = self.with_poll_records(work, lane, cx.waker());
             match self.graph_cx.run().scope().map(|scope| Spawned::launch(scope, grace, work, why_broken)) {
-                Ok(Ok(spawned)) => AttemptWork::Elsewhere(Box::new(spawned)),
+                Ok(Ok(spawned)) => AttemptWork::Spawned(Box::new(spawned)),
                 Ok(Err(refusal)) => return Poll::Ready(Err(self.refused(lane, refusal))),
                 Err(fault) => return Poll::Ready(Err(fault)),
             }
         } else {
-            AttemptWork::Here(work)
+            AttemptWork::InPlace(work)
         };
         let mut running = RunningAttempt { work, limits };
         let polled = self.poll_running(&mut running, lane.visit.as_deref(), lane.attempt, cx);
         lane.phase = Phase::Running(running);
-        if polled.is_pending() { self.if_broken(lane) } else { polled.map(Ok) }
+        if polled.is_pending() { self.check_broken(lane) } else { polled.map(Ok) }
     }
 
     /// Polls an attempt. In a stored run its visit records track the poll; a spawned node does that
@@ -95,7 +95,7 @@ impl<S: Send + 'static> Stepper<S> {
         cx: &mut Context<'_>,
     ) -> Poll<AttemptResult<S>> {
         match (visit, self.graph_cx.run().log()) {
-            (Some(visit), Some(log)) if matches!(running.work, AttemptWork::Here(_)) => {
+            (Some(visit), Some(log)) if matches!(running.work, AttemptWork::InPlace(_)) => {
                 visit.records.poll_node(attempt, log.last_durable(), cx, |cx| running.poll(cx))
             }
             _ => running.poll(cx),
@@ -104,7 +104,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Wraps a spawned node so that its visit records track each poll. If the node is parked after
     /// a poll, this wakes its lane, through all graphs around it, and the run.
-    fn noting_polls(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
+    fn with_poll_records(&self, mut work: NodeFuture<S>, lane: &Lane<S>, waker: &Waker) -> NodeFuture<S> {
         let (Some(visit), Some(log)) = (&lane.visit, self.graph_cx.run().log()) else { return work };
         let (records, log, attempt, waker) = (Arc::clone(&visit.records), Arc::clone(log), lane.attempt, waker.clone());
         Box::pin(poll_fn(move |cx| {
@@ -136,7 +136,7 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     /// Fails a pending node that requested something impossible.
-    pub(super) fn if_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
+    pub(super) fn check_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
         match self.graph_cx.run().why_broken(lane.token) {
             Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
             None => Poll::Pending,
@@ -149,8 +149,12 @@ impl<S: Send + 'static> Stepper<S> {
         let cause = self.graph_cx.run().cause();
         let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
         let reason = Arc::new(Reason::Error(why));
-        let told = Arc::clone(&reason);
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Err(told) }, || InnerEvent::Finished(Some(reason)));
+        let reported = Arc::clone(&reason);
+        self.notify(
+            lane,
+            |visit| RunEvent::NodeFinished { visit, outcome: Err(reported) },
+            || InnerEvent::Finished(Some(reason)),
+        );
         let node = self.graph_cx.name(lane.at).to_string();
         cause.map_or(RunFault::Refused(refusal), |cause| RunFault::Cancelled { node, cause, was_executing: true, grace: None })
     }

@@ -33,7 +33,7 @@ impl<S: Send + 'static> Engine<S> {
             match command {
                 Command::Pause => run_control.hold(),
                 Command::Resume => run_control.go_on(),
-                Command::Cancel(why) => return Some(self.cut_off(cause(&why), None)),
+                Command::Cancel(why) => return Some(self.cancel(cause(&why), None)),
             }
         }
         if !questions.is_empty() {
@@ -44,15 +44,15 @@ impl<S: Send + 'static> Engine<S> {
             Some(committer) => committer.expect_messages(posted),
             // A run in memory has no resume call that could fail with a rejected answer: report it,
             // and the node keeps waiting.
-            None => self.tell_refused(),
+            None => self.report_rejected(),
         }
-        self.cancelled_for_good()
+        self.permanent_cancel()
     }
 
     /// Answers queries while a run in memory is undone. Commands have no effect any more.
-    pub(super) fn answer_questions(&self, cx: &Context<'_>) {
-        let is_asked = self.committer.is_none() && !self.stepper.graph_cx.is_subgraph();
-        let Some(run_control) = self.stepper.graph_cx.run().run_control().filter(|_| is_asked) else { return };
+    pub(super) fn answer_queries(&self, cx: &Context<'_>) {
+        let has_queries = self.committer.is_none() && !self.stepper.graph_cx.is_subgraph();
+        let Some(run_control) = self.stepper.graph_cx.run().run_control().filter(|_| has_queries) else { return };
         let ControlUpdate { questions, .. } = run_control.take(cx.waker());
         if !questions.is_empty() {
             let view = self.view();
@@ -61,7 +61,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Applies the command in the inbox message with this number.
-    pub(super) fn obey(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
+    pub(super) fn apply_command(&mut self, number: u64, command: Command) -> Result<(), RunError<S>> {
         let (Some(committer), Some(run_control)) = (&mut self.committer, self.stepper.graph_cx.run().run_control()) else {
             return Ok(());
         };
@@ -83,10 +83,10 @@ impl<S: Send + 'static> Engine<S> {
                 run_control.hold();
             }
             Command::Resume => {
-                let mut entry = NewRecord::new(Kind::Wake, Vec::new(), "");
-                entry.takes = std::mem::take(&mut committer.pauses);
-                entry.takes.push(number);
-                let written = committer.log().submit(entry);
+                let mut record = NewRecord::new(Kind::Wake, Vec::new(), "");
+                record.takes = std::mem::take(&mut committer.pauses);
+                record.takes.push(number);
+                let written = committer.log().submit(record);
                 written.map_err(|error| RunError::new(fault_of(&*committer.log().run, "", "commit", error), None))?;
                 run_control.go_on();
             }
@@ -99,21 +99,21 @@ impl<S: Send + 'static> Engine<S> {
         Ok(())
     }
 
-    pub(super) fn is_cancelled_for_good(&self) -> bool {
+    pub(super) fn is_cancelled_permanently(&self) -> bool {
         self.committer.as_ref().is_some_and(|committer| committer.is_cancelled.is_some())
     }
 
     /// Ends a stored run that a command has cancelled.
-    pub(super) fn cancelled_for_good(&mut self) -> Option<RunError<S>> {
+    pub(super) fn permanent_cancel(&mut self) -> Option<RunError<S>> {
         let why = self.committer.as_ref()?.is_cancelled.clone()?;
         // A run that is already ending continues, and records the cancel with its end.
         let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
-        (!is_ending).then(|| self.cut_off(cause(&why), None))
+        (!is_ending).then(|| self.cancel(cause(&why), None))
     }
 
     /// Ends a resumed run before any node ran. Returns the outcome if no further work remains.
     pub(crate) fn end_restored(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
-        let outcome = self.cancelled_for_good().map_or(outcome, Err);
+        let outcome = self.permanent_cancel().map_or(outcome, Err);
         self.end(outcome)
     }
 

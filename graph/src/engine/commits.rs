@@ -32,7 +32,7 @@ fn key_of(name: &str) -> String {
 impl<S: Send + 'static> Engine<S> {
     /// Polls the committer. Ready when lanes can continue, or with the outcome if the run cannot.
     pub(super) fn poll_committer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
-        self.tell_refused();
+        self.report_rejected();
         let Some(committer) = &self.committer else { return Poll::Pending };
         if let Some(inbox) = self.stepper.graph_cx.run().inbox() {
             committer.log().take_returned_signals().into_iter().for_each(|signal| inbox.give_back(signal));
@@ -40,17 +40,17 @@ impl<S: Send + 'static> Engine<S> {
         // Read first: a node on another thread that writes a record after this is no longer parked.
         let log = Arc::clone(committer.log());
         let head = log.head();
-        let waits = self.until_when_it_waits();
+        let waits = self.parked_until();
         let is_held = self.stepper.graph_cx.run().is_held();
-        let standing = match waits {
+        let activity = match waits {
             None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::Asking,
             None => RunActivity::Busy,
             Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnPost), head },
             Some(due) => RunActivity::Parked { wake: log.due(wake_at(due)), head },
         };
         let Some(committer) = &mut self.committer else { return Poll::Pending };
-        match committer.poll(cx, standing) {
-            Poll::Ready(said) => Poll::Ready(self.hear(said).map(Err)),
+        match committer.poll(cx, activity) {
+            Poll::Ready(event) => Poll::Ready(self.on_committer_event(event).map(Err)),
             Poll::Pending => match waits {
                 // A parked run commits rejected messages alone, because no step follows that could.
                 Some(due) if committer.is_idle() && committer.log().has_refused() => {
@@ -78,21 +78,21 @@ impl<S: Send + 'static> Engine<S> {
         self.committer.as_ref().is_none_or(|committer| committer.poll_lease(cx).is_ready())
     }
 
-    pub(super) fn hear(&mut self, said: CommitterEvent) -> Option<RunError<S>> {
-        match said {
+    pub(super) fn on_committer_event(&mut self, event: CommitterEvent) -> Option<RunError<S>> {
+        match event {
             CommitterEvent::Durable(sequences) => {
                 if let Some(hooks) = &self.stepper.hooks {
                     sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
                 }
             }
-            CommitterEvent::Messages(messages) => return self.deliver(messages).err().or_else(|| self.cancelled_for_good()),
+            CommitterEvent::Messages(messages) => return self.deliver(messages).err().or_else(|| self.permanent_cancel()),
             CommitterEvent::Lost(error) => {
                 if let Some(hooks) = &self.stepper.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
                 }
             }
             CommitterEvent::Fault(StoreFailure { op, error }) => {
-                let node = self.stepper.graph_cx.name(self.foremost().at).to_string();
+                let node = self.stepper.graph_cx.name(self.active_lane().at).to_string();
                 return Some(RunError::new(
                     fault_of(self.stepper.graph_cx.run().id(), node, op, error),
                     self.root.state.take(),
@@ -111,12 +111,12 @@ impl<S: Send + 'static> Engine<S> {
             let payload = match post.open(run.id()) {
                 Ok(payload) => payload,
                 Err(damage) => {
-                    self.refuse(RejectedMessage { number, name, why: damage.to_string() });
+                    self.reject(RejectedMessage { number, name, why: damage.to_string() });
                     continue;
                 }
             };
             if let Some(command) = Command::parse(&name, &payload) {
-                self.obey(number, command)?;
+                self.apply_command(number, command)?;
             } else if let Some(inbox) = run.inbox() {
                 inbox.add([Message { number, name, payload }]);
             }
@@ -126,12 +126,12 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Reports the answers and signals that nodes could not decode. The next commit takes them from
     /// the inbox.
-    pub(super) fn tell_refused(&mut self) {
+    pub(super) fn report_rejected(&mut self) {
         let Some(inbox) = self.stepper.graph_cx.run().inbox() else { return };
-        inbox.take_refused().into_iter().for_each(|refused| self.refuse(refused));
+        inbox.take_refused().into_iter().for_each(|refused| self.reject(refused));
     }
 
-    fn refuse(&self, refused: RejectedMessage) {
+    fn reject(&self, refused: RejectedMessage) {
         let RejectedMessage { number, name, why } = refused;
         if let Some(hooks) = &self.stepper.hooks {
             hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
@@ -142,7 +142,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Returns the fault for an answer of this resume that its node rejected.
-    fn refused_answer(&self) -> Option<RunFault> {
+    fn rejected_answer(&self) -> Option<RunFault> {
         let run = self.stepper.graph_cx.run();
         let RejectedMessage { name, why, .. } = run.inbox()?.refused_answer()?;
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
@@ -156,29 +156,29 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Returns until when the run waits, if every lane is parked. Looks only at lanes that may have
     /// changed since the last call.
-    fn until_when_it_waits(&mut self) -> Option<Option<Timestamp>> {
+    fn parked_until(&mut self) -> Option<Option<Timestamp>> {
         if self.is_answering() || self.is_in_grace() {
             return None;
         }
         let is_held = self.stepper.graph_cx.run().is_held();
         let of_branches = match &mut self.branches {
-            Some(branches) => branches.until_when_they_wait(is_held, None)?,
+            Some(branches) => branches.parked_until(is_held, None)?,
             None => WaitUntil::default(),
         };
-        Some(of_branches.and(until_when(&self.root, is_held)?).due)
+        Some(of_branches.and(lane_parked_until(&self.root, is_held)?).due)
     }
 
     /// Does the same for a subgraph, and stores the waits of the checked lanes in `waits`.
-    pub(super) fn until_when_it_waits_inside(&mut self, waits: &WaitsInside) -> Option<WaitUntil> {
+    pub(super) fn parked_until_inside(&mut self, waits: &WaitsInside) -> Option<WaitUntil> {
         if self.is_in_grace() {
             return None;
         }
         let is_held = self.stepper.graph_cx.run().is_held();
         let of_branches = match &mut self.branches {
-            Some(branches) => branches.until_when_they_wait(is_held, Some(waits))?,
+            Some(branches) => branches.parked_until(is_held, Some(waits))?,
             None => WaitUntil::default(),
         };
-        let of_root = until_when(&self.root, is_held)?;
+        let of_root = lane_parked_until(&self.root, is_held)?;
         waits.set(ROOT, LaneWaits::of(&self.root));
         Some(of_branches.and(of_root))
     }
@@ -190,7 +190,7 @@ impl<S: Send + 'static> Engine<S> {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         for lane in below.chain([&self.root]) {
             work_count::visit(1);
-            until_when(lane, is_held)?;
+            lane_parked_until(lane, is_held)?;
             if let Some(waits) = LaneWaits::of(lane) {
                 waits.list(&mut |wait| open.push(wait.clone()));
             }
@@ -218,21 +218,21 @@ impl<S: Send + 'static> Engine<S> {
         let unasked = inbox.and_then(|inbox| inbox.unasked()).map(|name| RunFault::AnswerRefused {
             run: run.clone(),
             key: key_of(&name),
-            why: format!("nothing waits for it; what is waited for: {}", keys.join(", ")),
+            why: format!("no node waits for it; the run waits for: {}", keys.join(", ")),
         });
-        let fault = self.refused_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys, waits });
+        let fault = self.rejected_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys, waits });
         Poll::Ready(Some(Err(RunError::new(fault, None))))
     }
 
     /// Ready when all cancelled tasks have dropped their nodes, or with the error of the committer.
-    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
+    pub(super) fn poll_tasks_ended(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RunError<S>>> {
         loop {
             if self.stepper.graph_cx.run().are_tasks_gone(Some(cx.waker())) {
                 return Poll::Ready(Ok(()));
             }
             let Some(committer) = &mut self.committer else { return Poll::Pending };
-            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
-            if let Some(error) = self.hear(said) {
+            let event = std::task::ready!(committer.poll(cx, RunActivity::Busy));
+            if let Some(error) = self.on_committer_event(event) {
                 return Poll::Ready(Err(error));
             }
         }
@@ -245,8 +245,8 @@ impl<S: Send + 'static> Engine<S> {
             if committer.log().poll_durable(sequence, cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
-            if let Some(error) = self.hear(said) {
+            let event = std::task::ready!(committer.poll(cx, RunActivity::Busy));
+            if let Some(error) = self.on_committer_event(event) {
                 return Poll::Ready(Err(error));
             }
         }
@@ -261,8 +261,8 @@ impl<S: Send + 'static> Engine<S> {
                 return Poll::Ready(error);
             }
             let Some(committer) = &mut self.committer else { return Poll::Pending };
-            let said = std::task::ready!(committer.poll(cx, RunActivity::Busy));
-            if let Some(error) = self.hear(said) {
+            let event = std::task::ready!(committer.poll(cx, RunActivity::Busy));
+            if let Some(error) = self.on_committer_event(event) {
                 return Poll::Ready(error);
             }
         }
@@ -270,7 +270,7 @@ impl<S: Send + 'static> Engine<S> {
 }
 
 /// Returns until when a lane waits, if it is parked.
-fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUntil> {
+fn lane_parked_until<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUntil> {
     if matches!(lane.phase, Phase::Forked(_)) {
         return Some(WaitUntil::default());
     }
@@ -292,21 +292,21 @@ fn until_when<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUn
 impl<S: Send + 'static> Branches<S> {
     /// Returns until when the lanes wait, if all are parked. Stores the waits of the checked lanes
     /// in `inside`.
-    fn until_when_they_wait(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
+    fn parked_until(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
         self.parked.refresh(is_held, self.places());
-        while let Some(number) = self.parked.next_unsure() {
+        while let Some(number) = self.parked.next_unchecked() {
             let mut until = WaitUntil::default();
-            if let Some(lane) = self.see(number) {
+            if let Some(lane) = self.get(number) {
                 // Registered before the check: a later change lists the lane again.
                 if let Some(visit) = &lane.visit {
                     visit.records.watch(self.parked.watcher(number));
                 }
-                until = until_when(lane, is_held)?;
+                until = lane_parked_until(lane, is_held)?;
             }
             if let Some(inside) = inside {
-                inside.set(number, self.see(number).and_then(LaneWaits::of));
+                inside.set(number, self.get(number).and_then(LaneWaits::of));
             }
-            self.parked.settle(until);
+            self.parked.set_checked(until);
         }
         Some(self.parked.until())
     }

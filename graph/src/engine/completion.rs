@@ -27,7 +27,7 @@ pub(super) enum CompletionStage<S> {
     },
     /// The run failed, and cancelled tasks have not dropped their nodes yet. No undo may run beside
     /// them.
-    Leaving {
+    AwaitingTasks {
         error: Option<RunError<S>>,
     },
     Undoing(UndoRun<S>),
@@ -47,10 +47,10 @@ pub(super) enum CompletionStage<S> {
 
 impl<S> CompletionStage<S> {
     /// Ends the stage at once. Returns the error of the run.
-    pub(super) fn cut_off(&mut self, cause: &Cause) -> Option<RunError<S>> {
+    pub(super) fn cancel(&mut self, cause: &Cause) -> Option<RunError<S>> {
         match self {
-            Self::Undoing(undoing) => Some(undoing.cut_off(cause.clone())),
-            Self::InGrace { error } | Self::Leaving { error } | Self::WritingEnd { error, .. } => error.take(),
+            Self::Undoing(undoing) => Some(undoing.cancel(cause.clone())),
+            Self::InGrace { error } | Self::AwaitingTasks { error } | Self::WritingEnd { error, .. } => error.take(),
             Self::UndoingStored(undoing) => undoing.error.take(),
             Self::Releasing { outcome, .. } => outcome.take().and_then(Result::err),
         }
@@ -67,7 +67,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Ends the run and drops the remaining lanes. Returns the outcome if no further work remains.
     pub(crate) fn end(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
         let mut error = match outcome {
-            Ok(state) => return self.let_go(Ok(state)),
+            Ok(state) => return self.release(Ok(state)),
             Err(error) => error,
         };
         let cause = Cause::Because("the run failed".into());
@@ -97,7 +97,7 @@ impl<S: Send + 'static> Engine<S> {
         if !is_cut_short && !self.stepper.graph_cx.run().are_tasks_gone(None) {
             // The end is decided: later commands have no effect.
             self.is_ending = true;
-            self.stage = Some(Box::new(CompletionStage::Leaving { error: Some(error) }));
+            self.stage = Some(Box::new(CompletionStage::AwaitingTasks { error: Some(error) }));
             return None;
         }
         self.end_failed(error)
@@ -119,31 +119,31 @@ impl<S: Send + 'static> Engine<S> {
     /// Records the failure of a stored run, unless the run stays open and can be resumed.
     fn end_stored(&mut self, error: RunError<S>) -> Option<Outcome<S>> {
         let log = self.committer.as_ref().map(|committer| Arc::clone(committer.log()));
-        let is_cancelled = self.is_cancelled_for_good() || is_overdue(&error, log.as_deref());
+        let is_cancelled = self.is_cancelled_permanently() || is_overdue(&error, log.as_deref());
         let ends = is_cancelled || !error.fault().leaves_run_open();
-        let Some(log) = log.filter(|_| ends) else { return self.let_go(Err(error)) };
+        let Some(log) = log.filter(|_| ends) else { return self.release(Err(error)) };
         self.is_ending = true;
         let is_undone = !is_cancelled && log.undo() > 0 && !error.fault().ends_run();
         let fault = StoredFault::of(error.fault());
-        let mut entry = NewRecord::new(Kind::End, Vec::new(), fault.node());
-        entry.status = Some(match is_cancelled {
+        let mut record = NewRecord::new(Kind::End, Vec::new(), fault.node());
+        record.status = Some(match is_cancelled {
             true => RunStatus::Cancelled,
             false if is_undone => RunStatus::Running,
             false => RunStatus::Failed,
         });
-        entry.body = fault.bytes();
+        record.body = fault.bytes();
         if let Some(committer) = &mut self.committer {
-            entry.takes = std::mem::take(&mut committer.taken_at_end);
+            record.takes = std::mem::take(&mut committer.taken_at_end);
             if is_cancelled {
-                entry.takes.append(&mut committer.pauses);
+                record.takes.append(&mut committer.pauses);
             }
         }
-        match log.submit(entry) {
+        match log.submit(record) {
             Ok(sequence) => {
                 self.stage = Some(Box::new(CompletionStage::WritingEnd { sequence, error: Some(error), is_undone }));
                 None
             }
-            Err(_) => self.let_go(Err(error)),
+            Err(_) => self.release(Err(error)),
         }
     }
 
@@ -160,7 +160,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Releases the lease of a stored run, unless the last commit released it.
-    fn let_go(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
+    fn release(&mut self, outcome: Outcome<S>) -> Option<Outcome<S>> {
         match self.committer.as_mut().and_then(|committer| committer.release()) {
             None => Some(outcome),
             Some(release) => {
@@ -171,42 +171,42 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     pub(super) fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
-        self.answer_questions(cx);
+        self.answer_queries(cx);
         loop {
-            let mut stage = self.stage.take().expect("a run that has ended is at some stage");
+            let mut stage = self.stage.take().expect("an ended run has a completion stage");
             let next = match &mut *stage {
                 CompletionStage::InGrace { error } => match self.poll_run_grace(cx) {
                     Poll::Pending => Poll::Pending,
-                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.release(Err(lost))),
                     Poll::Ready(Ok(())) => Poll::Ready({
-                        let error = error.take().expect("it ends once");
-                        let error = self.say_grace(error);
+                        let error = error.take().expect("a run ends once");
+                        let error = self.with_grace(error);
                         self.end(Err(error))
                     }),
                 },
-                CompletionStage::Leaving { error } => match self.poll_gone(cx) {
+                CompletionStage::AwaitingTasks { error } => match self.poll_tasks_ended(cx) {
                     Poll::Pending => Poll::Pending,
-                    Poll::Ready(Err(lost)) => Poll::Ready(self.let_go(Err(lost))),
-                    Poll::Ready(Ok(())) => Poll::Ready(self.end_failed(error.take().expect("it ends once"))),
+                    Poll::Ready(Err(lost)) => Poll::Ready(self.release(Err(lost))),
+                    Poll::Ready(Ok(())) => Poll::Ready(self.end_failed(error.take().expect("a run ends once"))),
                 },
                 CompletionStage::Undoing(undoing) => undoing.poll(cx).map(|error| Some(Err(error))),
                 CompletionStage::WritingEnd { sequence, error, is_undone } => match self.poll_written(*sequence, cx) {
                     Poll::Pending => Poll::Pending,
                     // The failure is not recorded and nothing was undone: a resume finds the run as
                     // it was.
-                    Poll::Ready(Err(unwritten)) => Poll::Ready(self.let_go(Err(unwritten))),
+                    Poll::Ready(Err(unwritten)) => Poll::Ready(self.release(Err(unwritten))),
                     Poll::Ready(Ok(())) => {
-                        let error = error.take().expect("it ends once");
+                        let error = error.take().expect("a run ends once");
                         if *is_undone {
                             self.undo_stored(error, Vec::new());
                             continue;
                         }
-                        Poll::Ready(self.let_go(Err(error)))
+                        Poll::Ready(self.release(Err(error)))
                     }
                 },
                 CompletionStage::UndoingStored(undoing) => match self.poll_undoing(undoing, cx) {
                     Poll::Pending => Poll::Pending,
-                    Poll::Ready(error) => Poll::Ready(self.let_go(Err(error))),
+                    Poll::Ready(error) => Poll::Ready(self.release(Err(error))),
                 },
                 CompletionStage::Releasing { outcome, release } => match release.as_mut().poll(cx) {
                     Poll::Pending => Poll::Pending,

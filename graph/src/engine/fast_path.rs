@@ -16,34 +16,34 @@ impl<S: Send + 'static> Stepper<S> {
     /// Returns whether the next node of a lane can run on the fast path.
     #[inline]
     pub(super) fn is_plain(&self, plan_node: &PlanNode<S>, lane: &Lane<S>) -> bool {
-        plan_node.options.is_none() && !self.is_watched && !lane.spawned
+        plan_node.options.is_none() && !self.needs_full_path && !lane.spawned
     }
 
     /// Runs plain nodes until one needs the full path. Returns `None` if the full path continues at
     /// once.
     pub(super) fn fast_path(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Option<Turn<S>> {
-        let mut share = self.share;
+        let mut steps_left = self.steps_left;
         lane.attempt = 1;
         // One catch for all nodes: a panic ends the path, and the lane is at the node that
         // panicked.
-        let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut share)).unwrap_or_else(FastPathEnd::Failed);
-        self.share = share;
-        self.after(&plan.nodes[lane.at as usize], lane, ended)
+        let ended = catch_panic(|| self.run_plain(plan, lane, cx, &mut steps_left)).unwrap_or_else(FastPathEnd::Failed);
+        self.steps_left = steps_left;
+        self.finish_fast_path(&plan.nodes[lane.at as usize], lane, ended)
     }
 
-    fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, share: &mut u32) -> FastPathEnd<S> {
+    fn run_plain(&self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>, steps_left: &mut u32) -> FastPathEnd<S> {
         let run = self.graph_cx.run();
         let mut state = lane.state.take().expect("a lane before a node has its state");
         loop {
             let plan_node = &plan.nodes[lane.at as usize];
-            if *share == 0 || plan_node.options.is_some() || run.is_cancelled() {
+            if *steps_left == 0 || plan_node.options.is_some() || run.is_cancelled() {
                 return FastPathEnd::Stopped(state);
             }
             if lane.iteration >= run.iterations_max || !run.count_visit() {
                 return FastPathEnd::Stopped(state);
             }
             lane.iteration += 1;
-            *share -= 1;
+            *steps_left -= 1;
             let mut work = match &plan_node.call {
                 NodeFn::State(call) => call(state),
                 NodeFn::Context(call) => call(self.context(lane, None), state),
@@ -63,7 +63,7 @@ impl<S: Send + 'static> Stepper<S> {
                     Ok(to) => to,
                     Err(fault) => {
                         run.next_sequence();
-                        return FastPathEnd::Lost(RunError::new(fault, Some(state)));
+                        return FastPathEnd::RouterFailed(RunError::new(fault, Some(state)));
                     }
                 },
                 OutEdge::Fork(_) => return FastPathEnd::Forks(run.next_sequence(), state),
@@ -79,7 +79,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Applies the end of the fast path to the lane.
     #[inline]
-    fn after(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
+    fn finish_fast_path(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>, ended: FastPathEnd<S>) -> Option<Turn<S>> {
         match ended {
             FastPathEnd::Arrived(state) => {
                 lane.state = Some(state);
@@ -90,7 +90,7 @@ impl<S: Send + 'static> Stepper<S> {
                 Some(Turn::Forks(sequence, None))
             }
             FastPathEnd::Waits(work) => {
-                lane.phase = Phase::Running(RunningAttempt { work: AttemptWork::Here(work), limits: None });
+                lane.phase = Phase::Running(RunningAttempt { work: AttemptWork::InPlace(work), limits: None });
                 Some(Turn::Waits)
             }
             FastPathEnd::Stopped(state) => {
@@ -100,14 +100,14 @@ impl<S: Send + 'static> Stepper<S> {
             FastPathEnd::Failed(reason) => {
                 self.failed(plan_node, lane, reason).unwrap_or_else(|error| Some(Turn::Failed(error)))
             }
-            FastPathEnd::Lost(error) => Some(Turn::Failed(error)),
+            FastPathEnd::RouterFailed(error) => Some(Turn::Failed(error)),
         }
     }
 
     /// Before a node: the step limit is reached, the run must end, or the node needs the full path.
     #[cold]
     fn stopped(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
-        if self.share == 0 {
+        if self.steps_left == 0 {
             return Some(Turn::Spent);
         }
         if plan_node.options.is_some() { None } else { self.enter(lane).err().map(Turn::Failed) }
@@ -121,7 +121,7 @@ enum FastPathEnd<S> {
     Waits(NodeFuture<S>),
     Failed(Reason),
     /// The router failed.
-    Lost(RunError<S>),
+    RouterFailed(RunError<S>),
     Forks(u64, S),
     Arrived(S),
 }

@@ -85,7 +85,7 @@ impl<S> GraceLanes<S> {
     }
 
     /// Makes the fan-out `to` wait for the lanes of the fan-out `from`. Returns the numbers of
-    /// those that have not ended.
+    /// the lanes that have not ended.
     fn move_to(&mut self, from: usize, numbers: &[usize], to: usize) -> Vec<usize> {
         work_count::visit(numbers.len() as u64);
         let mut moved = Vec::new();
@@ -163,11 +163,11 @@ impl<S: Send + 'static> Engine<S> {
         if number == ROOT {
             self.root.grace()?;
             let Lane { at, token, join, .. } = self.root;
-            let left_behind = Lane::new(at, None, token, self.root.path.clone(), join);
-            return Some(std::mem::replace(&mut self.root, left_behind));
+            let empty = Lane::new(at, None, token, self.root.path.clone(), join);
+            return Some(std::mem::replace(&mut self.root, empty));
         }
         let branches = self.branches.as_mut()?;
-        branches.see(number)?.grace()?;
+        branches.get(number)?.grace()?;
         branches.remove(number)
     }
 
@@ -182,13 +182,13 @@ impl<S: Send + 'static> Engine<S> {
             // Before the cancel: nodes that are dropped inside must be undone.
             visit.records.cut_off_attempt(lane.attempt, (**fault).clone());
         }
-        let CancelGrace { length, token } = lane.grace().expect("it was taken for its grace");
+        let CancelGrace { length, token } = lane.grace().expect("a lane in grace has a grace");
         let timer = token.runtime().sleep_until(token.runtime().now() + *length);
         token.cancel(cause.clone());
         LaneInGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }
     }
 
-    /// Polls the woken lanes. Returns the fan-outs of those that ended.
+    /// Polls the woken lanes. Returns the fan-outs of the ended lanes.
     fn poll_graces(&mut self, plan: &Plan<S>, cx: &Context<'_>) -> Vec<usize> {
         let Some(mut graces) = self.graces.take() else { return Vec::new() };
         let mut waited = Vec::new();
@@ -209,7 +209,7 @@ impl<S: Send + 'static> Engine<S> {
     fn end_grace(&mut self, graces: &mut GraceLanes<S>, number: usize, used: GraceUse, error: Option<RunError<S>>) {
         let Some(LaneInGrace { mut lane, cause, fault, fan_out, .. }) = graces.lanes[number].take() else { return };
         graces.left -= 1;
-        let is_root = lane.home.is_none();
+        let is_root = lane.fan_out.is_none();
         let at = lane.at;
         let is_done = error.as_ref().is_some_and(|error| matches!(error.fault(), RunFault::Cancelled { .. }));
         if is_done {
@@ -219,7 +219,7 @@ impl<S: Send + 'static> Engine<S> {
         } else {
             let ends_run = |error: &RunError<S>| fan_out.is_none() && error.fault().ends_run();
             graces.lost = graces.lost.take().or(error.filter(ends_run));
-            graces.state = graces.state.take().or_else(|| lane.take_kept().filter(|_| is_root));
+            graces.state = graces.state.take().or_else(|| lane.take_cloned_state().filter(|_| is_root));
             self.drop_lane(lane, &cause, fault.as_ref());
         }
         graces.note(number, used);
@@ -255,11 +255,11 @@ impl<S: Send + 'static> Engine<S> {
                 continue;
             }
             let closing = self.opened(place).closing.take();
-            let rise = match closing.and_then(|closing| closing.error) {
+            let step = match closing.and_then(|closing| closing.error) {
                 Some(error) => self.fail_fan_out(place, error),
                 None => self.time_out(plan, place),
             };
-            let outcome = self.climb(plan, rise);
+            let outcome = self.propagate(plan, step);
             if outcome.is_some() {
                 return outcome;
             }
@@ -286,8 +286,8 @@ impl<S: Send + 'static> Engine<S> {
                 self.poll_graces(&plan, cx);
             }
             // Also after the last lane: the commit of its result may fail.
-            if let Some(Poll::Ready(said)) = self.committer.as_mut().map(|committer| committer.poll(cx, RunActivity::Busy)) {
-                if let Some(error) = self.hear(said) {
+            if let Some(Poll::Ready(event)) = self.committer.as_mut().map(|committer| committer.poll(cx, RunActivity::Busy)) {
+                if let Some(error) = self.on_committer_event(event) {
                     self.drop_in_grace();
                     self.graces = None;
                     return Poll::Ready(Err(error));
@@ -310,7 +310,7 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Adds the use of the graces to the error of the run.
-    pub(super) fn say_grace(&mut self, mut error: RunError<S>) -> RunError<S> {
+    pub(super) fn with_grace(&mut self, mut error: RunError<S>) -> RunError<S> {
         let Some(graces) = self.graces.take() else { return error };
         let GraceLanes { worst, state, lost, .. } = *graces;
         if let Some(mut lost) = lost {
@@ -325,10 +325,10 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Ends the run at once, without grace.
-    pub(crate) fn cut_off_now(&mut self, cause: Cause) -> RunError<S> {
+    pub(crate) fn cancel_now(&mut self, cause: Cause) -> RunError<S> {
         let error = self.drop_all(cause, None, false);
         self.drop_in_grace();
-        self.say_grace(error)
+        self.with_grace(error)
     }
 
     /// Cancels a subgraph with its node, because of `fault` if that is given. Returns the outcome
@@ -337,7 +337,7 @@ impl<S: Send + 'static> Engine<S> {
         if self.stage.is_some() {
             return None;
         }
-        let error = self.cut_off(cause, fault.as_ref());
+        let error = self.cancel(cause, fault.as_ref());
         self.end(Err(error))
     }
 }
@@ -350,7 +350,7 @@ fn lanes_below<S: Send + 'static>(branches: &Branches<S>, below: Option<usize>) 
     while let Some(place) = to_look_at.pop() {
         places.push(place);
         for number in branches.lanes_of(place) {
-            match branches.see(number).map(|lane| &lane.phase) {
+            match branches.get(number).map(|lane| &lane.phase) {
                 Some(Phase::Forked(inside)) => to_look_at.push(*inside),
                 _ => numbers.push(number),
             }

@@ -35,14 +35,14 @@ impl<S: Send + 'static> Stepper<S> {
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
-        match self.settle_in_grace(&plan.nodes[lane.at as usize], lane, ended, cause) {
+        match self.finish_in_grace(&plan.nodes[lane.at as usize], lane, ended, cause) {
             Some(ended) => Poll::Ready(ended),
             None => self.poll_grace_commit(lane, cx),
         }
     }
 
     /// Commits a completed node. Returns `None` while that is not durable.
-    fn settle_in_grace(
+    fn finish_in_grace(
         &mut self,
         plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
@@ -52,7 +52,7 @@ impl<S: Send + 'static> Stepper<S> {
         if let Err(reason) = &ended {
             self.note_failure(plan_node, lane, reason);
         }
-        let ended = lane.put_down().and(ended);
+        let ended = lane.drop_attempt().and(ended);
         lane.count_inside();
         self.graph_cx.run().forget_broken(lane.token);
         let state = match ended {
@@ -61,7 +61,7 @@ impl<S: Send + 'static> Stepper<S> {
         };
         let is_stored = self.step_writer.is_some();
         if !is_stored {
-            self.tell_done(lane, &state);
+            self.notify_done(lane, &state);
         }
         lane.state = Some(state);
         let GraceUse { node, was_executing, end } = self.grace_use(lane, GraceEnd::Finished);
@@ -70,8 +70,8 @@ impl<S: Send + 'static> Stepper<S> {
         let committed = self.commit(plan_node, lane, Visited::Done, Err(fault));
         // No later step could report that the result was not stored, so this event does.
         match (&committed, &lane.state) {
-            (Ok(_), Some(state)) => self.tell_done(lane, state),
-            (Err(error), _) if is_stored => self.tell_failed(lane, Reason::Error(error.to_string().into())),
+            (Ok(_), Some(state)) => self.notify_done(lane, state),
+            (Err(error), _) if is_stored => self.notify_failed(lane, Reason::Error(error.to_string().into())),
             _ => {}
         }
         let error = committed.err()?;
@@ -84,7 +84,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// not be stored.
     fn failed_in_grace(&self, lane: &Lane<S>, reason: Reason) -> (GraceUse, Option<RunError<S>>) {
         let mut lost = None;
-        let (used, reason) = match subgraph::left(reason) {
+        let (used, reason) = match subgraph::classify(reason) {
             // A subgraph whose nodes had their grace.
             NodeFailure::Halted(RunFault::Cancelled { node, was_executing, grace, cause }) => {
                 (GraceUse { node, was_executing, end: grace }, Reason::Error(Box::new(cause)))
@@ -95,22 +95,26 @@ impl<S: Send + 'static> Stepper<S> {
                 (self.grace_use(lane, GraceEnd::Failed), reason)
             }
             NodeFailure::Failed { reason, .. } => {
-                let end = if spawned::is_cut_off(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
+                let end = if spawned::is_task_cancelled(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
                 (self.grace_use(lane, end), reason)
             }
         };
-        self.tell_failed(lane, reason);
+        self.notify_failed(lane, reason);
         (used, lost)
     }
 
-    fn tell_done(&self, lane: &Lane<S>, state: &S) {
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || InnerEvent::Finished(None));
+    fn notify_done(&self, lane: &Lane<S>, state: &S) {
+        self.notify(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || InnerEvent::Finished(None));
     }
 
-    fn tell_failed(&self, lane: &Lane<S>, reason: Reason) {
+    fn notify_failed(&self, lane: &Lane<S>, reason: Reason) {
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || InnerEvent::Finished(outcome().err()));
+        self.notify(
+            lane,
+            |visit| RunEvent::NodeFinished { visit, outcome: outcome() },
+            || InnerEvent::Finished(outcome().err()),
+        );
     }
 
     /// Ready when the result of a node is durable.

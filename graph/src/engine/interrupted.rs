@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 impl<S: Send + 'static> Stepper<S> {
     /// Saves the undo of a lane's visit, if the visit had effects.
-    pub(super) fn keep_interrupted(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
+    pub(super) fn save_interrupted(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         if !matches!(lane.phase, Phase::Running(_) | Phase::Forked(_)) {
-            self.keep_lost_inside(plan, lane, fault);
+            self.save_interrupted_inside(plan, lane, fault);
         }
         let Some(visit) = &lane.visit else { return };
         visit.records.cut_off(Some(fault));
@@ -41,14 +41,16 @@ impl<S: Send + 'static> Stepper<S> {
         // node.
         let payload = self.undo_payload(plan_node, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
         match payload {
-            Some(payload) if self.step_writer.is_some() => self.submit_lost(self.entry(Kind::Attempt, lane), payload, fault),
+            Some(payload) if self.step_writer.is_some() => {
+                self.submit_interrupted(self.new_record(Kind::Attempt, lane), payload, fault)
+            }
             payload => self.remember_undo(plan_node, lane, payload),
         }
     }
 
     /// Does the same for visits inside a subgraph that an earlier process left and this one has not
     /// entered.
-    fn keep_lost_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
+    fn save_interrupted_inside(&self, plan: &Plan<S>, lane: &Lane<S>, fault: &Arc<StoredFault>) {
         let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
         let prefix = self.graph_cx.prefix();
         for (LiveToken { id, path, at, .. }, records) in log.take_restored_below(&lane.path.forks()) {
@@ -67,19 +69,19 @@ impl<S: Send + 'static> Stepper<S> {
             let iteration = inner.iteration_inside;
             drop(inner);
             let unknown = self.unknown_effects(&records, TokenId { sequence: id.sequence, branch: id.branch });
-            let entry = NewRecord { parent: id.sequence, attempt, iteration, ..NewRecord::new(Kind::Attempt, path, node) };
-            self.submit_lost(entry, UndoPayload { unknown, ..recorded.unwrap_or_else(UndoPayload::nothing) }, fault);
+            let record = NewRecord { parent: id.sequence, attempt, iteration, ..NewRecord::new(Kind::Attempt, path, node) };
+            self.submit_interrupted(record, UndoPayload { unknown, ..recorded.unwrap_or_else(UndoPayload::nothing) }, fault);
         }
     }
 
     /// Records the undo of an interrupted visit, with the failure that ended it.
-    fn submit_lost(&self, entry: NewRecord, payload: UndoPayload, fault: &Arc<StoredFault>) {
+    fn submit_interrupted(&self, record: NewRecord, payload: UndoPayload, fault: &Arc<StoredFault>) {
         let Some(StepWriter { log, .. }) = self.step_writer.as_deref() else { return };
         let submit = |payload: UndoPayload| {
             let (error, fault) = (Some(fault.text().to_string()), Some((**fault).clone()));
             let body = VisitRecordBody { error, fault, ..VisitRecordBody::default() }.bytes();
-            let (kind, path, node) = (entry.kind, entry.path.clone(), entry.node.clone());
-            let (parent, attempt, iteration) = (entry.parent, entry.attempt, entry.iteration);
+            let (kind, path, node) = (record.kind, record.path.clone(), record.node.clone());
+            let (parent, attempt, iteration) = (record.parent, record.attempt, record.iteration);
             let undo = Some(payload);
             log.submit(NewRecord { parent, attempt, iteration, body, undo, ..NewRecord::new(kind, path, node) })
         };
@@ -92,7 +94,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// Handles a failed attempt that still runs: undos wait for its task, and nodes inside a
     /// subgraph that timed out are undone.
     pub(super) fn note_failure(&self, plan_node: &PlanNode<S>, lane: &Lane<S>, reason: &Reason) {
-        self.expect_gone(lane);
+        self.await_task_end(lane);
         let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
         if let Some(visit) = lane.visit.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
             let fault = StoredFault::of_node(&self.graph_cx.name(lane.at), lane.attempt, reason.to_string());
@@ -101,28 +103,28 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     /// Makes undos wait for the task of this lane: no undo runs while the task may still work.
-    pub(super) fn expect_gone(&self, lane: &Lane<S>) {
-        if let Phase::Running(RunningAttempt { work: AttemptWork::Elsewhere(spawned), .. }) = &lane.phase {
-            spawned.expect_gone(self.graph_cx.run());
+    pub(super) fn await_task_end(&self, lane: &Lane<S>) {
+        if let Phase::Running(RunningAttempt { work: AttemptWork::Spawned(spawned), .. }) = &lane.phase {
+            spawned.await_task_end(self.graph_cx.run());
         }
     }
 }
 
 impl<S: Send + 'static> Engine<S> {
     /// Interrupts a subgraph whose node was interrupted by a failure.
-    pub(super) fn cut_off_inside(&mut self, fault: &Arc<StoredFault>) {
+    pub(super) fn interrupt_inside(&mut self, fault: &Arc<StoredFault>) {
         let plan = Arc::clone(&self.plan);
         match self.root.phase {
             Phase::Forked(place) => {
-                let cause = Cause::Because("the node around it was cut off".into());
+                let cause = Cause::Because("the outer node was interrupted".into());
                 let before = self.close(place, &cause, Some(fault));
                 drop(catch_panic(|| drop(before)));
             }
             _ => {
-                self.stepper.keep_interrupted(&plan, &self.root, fault);
-                self.stepper.expect_gone(&self.root);
+                self.stepper.save_interrupted(&plan, &self.root, fault);
+                self.stepper.await_task_end(&self.root);
             }
         }
-        drop(self.root.put_down());
+        drop(self.root.drop_attempt());
     }
 }

@@ -6,7 +6,7 @@
 //! | `Attempt` | before an attempt at the node | `Running` |
 //! | `Running` | an attempt is pending | `Committing`, `Waiting`, or the next `Start` |
 //! | `Waiting` | backoff before the next attempt | `Attempt` |
-//! | `Committing` | its last record is not durable yet | `Start`, `Attempt`, a fan-out, or a failure |
+//! | `Committing` | its last record is not durable yet | `Start`, `Attempt`, a fan-out, failed |
 //! | `Forking` | a fan-out follows, but is not open yet | `Forked` |
 //! | `Forked` | waits for its fan-out | `Start` at the join |
 //! | `NodeDone` | resumed after the node, before its router | as after `Running` |
@@ -32,7 +32,7 @@ pub(super) struct Lane<S> {
     /// The state, while no node has it.
     pub(super) state: Option<S>,
     /// A clone of the state before the node, if a policy or `keep_state` needs one.
-    pub(super) kept: Option<Box<S>>,
+    pub(super) cloned_state: Option<Box<S>>,
     pub(super) attempt: u32,
     /// The number of visits that led here one after the other, this one included. It counts through
     /// subgraphs and through the longest branch of a fan-out.
@@ -42,7 +42,7 @@ pub(super) struct Lane<S> {
     /// The target where the lane ends: the join of its fan-out.
     pub(super) join: Target,
     /// The open fan-out that it belongs to, as an index from 1. Its token has the branch number.
-    pub(super) home: Option<NonZeroU32>,
+    pub(super) fan_out: Option<NonZeroU32>,
     /// Its nodes run as separate tasks.
     pub(super) spawned: bool,
     /// The records of the current visit, if the full path needs them.
@@ -72,7 +72,7 @@ pub(super) enum Phase<S> {
     /// Waits until its last record is durable.
     Committing(Box<Committing<S>>),
     /// After a completed node, before its router. A run whose router failed is resumed here.
-    Leaving,
+    NodeDone,
     /// The lane had arrived before the run was resumed.
     Ended,
     /// The node had failed permanently before the run was resumed.
@@ -122,8 +122,8 @@ pub(super) struct CancelGrace {
 pub(super) type Timer = (BoxFuture<'static, ()>, Duration);
 
 pub(super) enum AttemptWork<S> {
-    Here(NodeFuture<S>),
-    Elsewhere(Box<Spawned<S>>),
+    InPlace(NodeFuture<S>),
+    Spawned(Box<Spawned<S>>),
 }
 
 /// The result of an attempt.
@@ -136,13 +136,13 @@ impl<S: Send + 'static> Lane<S> {
             phase: Phase::Start,
             at,
             state,
-            kept: None,
+            cloned_state: None,
             attempt: 1,
             iteration: 0,
             token,
             path,
             join,
-            home: None,
+            fan_out: None,
             spawned: false,
             visit: None,
         }
@@ -169,8 +169,8 @@ impl<S: Send + 'static> Lane<S> {
     }
 
     /// Takes the clone of the state before the node, if any.
-    pub(super) fn take_kept(&mut self) -> Option<S> {
-        self.kept.take().map(|kept| *kept)
+    pub(super) fn take_cloned_state(&mut self) -> Option<S> {
+        self.cloned_state.take().map(|state| *state)
     }
 
     /// Returns whether the lane only waits: for an answer, a signal, a time, or its next attempt.
@@ -205,7 +205,7 @@ impl<S: Send + 'static> Lane<S> {
     }
 
     /// Drops the current attempt. A panic in that drop counts as a panic of the node.
-    pub(super) fn put_down(&mut self) -> Result<(), Reason> {
+    pub(super) fn drop_attempt(&mut self) -> Result<(), Reason> {
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Running(running) => catch_panic(|| drop(running)),
             _ => Ok(()),
@@ -216,11 +216,11 @@ impl<S: Send + 'static> Lane<S> {
 impl<S: Send + 'static> RunningAttempt<S> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult<S>> {
         let polled = match &mut self.work {
-            AttemptWork::Here(work) => match catch_panic(|| work.as_mut().poll(cx)) {
+            AttemptWork::InPlace(work) => match catch_panic(|| work.as_mut().poll(cx)) {
                 Ok(polled) => polled.map_err(Reason::Error),
                 Err(reason) => Poll::Ready(Err(reason)),
             },
-            AttemptWork::Elsewhere(spawned) => spawned.poll(cx),
+            AttemptWork::Spawned(spawned) => spawned.poll(cx),
         };
         if let (Poll::Pending, Some(limits)) = (&polled, &mut self.limits)
             && let Some((timer, timeout)) = &mut limits.timer
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_is_small() {
+    fn lane_is_small() {
         assert!(size_of::<Lane<[u64; 2]>>() <= 136, "{}", size_of::<Lane<[u64; 2]>>());
         assert_eq!(size_of::<Option<Lane<[u64; 2]>>>(), size_of::<Lane<[u64; 2]>>());
     }

@@ -1,5 +1,5 @@
 //! [`Engine`]: executes a run as one future. It owns the lanes and the open fan-outs, and polls
-//! those that are ready.
+//! the ready ones.
 //!
 //! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `retry`, `fan_out`, then `records`
 //! and `commits` for stored runs, and `completion` for the end of a run.
@@ -94,7 +94,7 @@ pub(crate) struct VisitLimits {
 pub(crate) struct EngineSetup<S> {
     pub(crate) start: u32,
     pub(crate) hooks: Option<Hooks<S>>,
-    pub(crate) keep: Option<fn(&S) -> S>,
+    pub(crate) clone_state: Option<fn(&S) -> S>,
     pub(crate) steps_per_poll: u32,
     pub(crate) step_writer: Option<Arc<StepWriter<S>>>,
 }
@@ -105,7 +105,7 @@ impl<S: Send + 'static> Engine<S> {
     pub(crate) fn plain(
         plan: Arc<Plan<S>>,
         limits: VisitLimits,
-        keep: Option<fn(&S) -> S>,
+        clone_state: Option<fn(&S) -> S>,
         steps_per_poll: u32,
         state: S,
     ) -> Self {
@@ -114,7 +114,14 @@ impl<S: Send + 'static> Engine<S> {
         let run = RunContext { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunContext::default() };
         // The only allocation comes first, so that the engine is then built in place.
         let graph_cx = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
-        let stepper = Stepper { graph_cx, hooks: None, keep, step_writer: None, is_watched: keep.is_some(), share: 0 };
+        let stepper = Stepper {
+            graph_cx,
+            hooks: None,
+            clone_state,
+            step_writer: None,
+            needs_full_path: clone_state.is_some(),
+            steps_left: 0,
+        };
         let start = plan.shape.entry;
         Self::with(plan, stepper, (start, sequence), Some(state), steps_per_poll)
     }
@@ -166,7 +173,8 @@ impl<S: Send + 'static> Engine<S> {
     /// Fast path: runs plain nodes if the run is before one and no branch is open.
     #[inline]
     fn fast_path(&mut self, cx: &mut Context<'_>) -> Option<Turn<S>> {
-        let is_free = !self.stepper.is_watched && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
+        let is_free =
+            !self.stepper.needs_full_path && self.branches.is_none() && self.cancelled.is_none() && self.stage.is_none();
         let is_before_node = is_free && matches!(self.root.phase, Phase::Start) && self.root.state.is_some();
         if is_before_node { self.stepper.fast_path(&self.plan, &mut self.root, cx) } else { None }
     }
@@ -175,16 +183,16 @@ impl<S: Send + 'static> Engine<S> {
     fn poll_run(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
-            && !self.outlasts(&cause)
+            && !self.ignores_cancel(&cause)
         {
-            return Poll::Ready(Err(self.cut_off(cause, None)));
+            return Poll::Ready(Err(self.cancel(cause, None)));
         }
         // Before the run is parked: a parked run would be released without a look at its deadline.
         if self.committer.is_some()
             && let Some(cause) = self.stepper.graph_cx.run().cause()
-            && !self.outlasts(&cause)
+            && !self.ignores_cancel(&cause)
         {
-            return Poll::Ready(Err(self.cut_off(cause, None)));
+            return Poll::Ready(Err(self.cancel(cause, None)));
         }
         if let Some(error) = self.apply_commands(cx) {
             return Poll::Ready(Err(error));
@@ -194,7 +202,7 @@ impl<S: Send + 'static> Engine<S> {
             // Also without an open fan-out: one may open in this poll, and stale wakeups would hide
             // its lanes.
             if let Some(branches) = &mut self.branches {
-                branches.queue_what_waits(cx.waker());
+                branches.queue_woken(cx.waker());
             }
             // No node is polled while another driver may have the run.
             if self.holds_lease(cx)
@@ -250,7 +258,7 @@ impl<S: Send + 'static> Engine<S> {
         let Some(token) = self.stepper.graph_cx.run().token.get() else { return Poll::Pending };
         let cancelled = self.cancelled.get_or_insert_with(|| token.cancelled());
         match Pin::new(cancelled).poll(cx) {
-            Poll::Ready(cause) if !self.outlasts(&cause) => Poll::Ready(Err(self.cut_off(cause, None))),
+            Poll::Ready(cause) if !self.ignores_cancel(&cause) => Poll::Ready(Err(self.cancel(cause, None))),
             _ => Poll::Pending,
         }
     }
@@ -264,38 +272,38 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Returns whether a cancel comes too late, because the end of the run is being written. Only a
     /// drop ends that.
-    fn outlasts(&self, cause: &Cause) -> bool {
+    fn ignores_cancel(&self, cause: &Cause) -> bool {
         *cause != Cause::Dropped && self.is_finishing()
     }
 
     /// Ends the run at its current position. Drops all nodes except those with a cancel grace.
     /// Nodes that a failure interrupts are undone.
-    fn cut_off(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>) -> RunError<S> {
+    fn cancel(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>) -> RunError<S> {
         self.drop_all(cause, failed, true)
     }
 
     fn drop_all(&mut self, cause: Cause, failed: Option<&Arc<StoredFault>>, has_grace: bool) -> RunError<S> {
-        if let Some(error) = self.stage.as_mut().and_then(|stage| stage.cut_off(&cause)) {
+        if let Some(error) = self.stage.as_mut().and_then(|stage| stage.cancel(&cause)) {
             return error;
         }
-        let lane = self.foremost();
+        let lane = self.active_lane();
         let (node, was_executing) = (self.stepper.graph_cx.name(lane.at).to_string(), lane.is_executing());
         let mut error = RunError::new(RunFault::Cancelled { node, cause: cause.clone(), was_executing, grace: None }, None);
         if has_grace {
             self.give_grace(None, &cause, failed);
         }
-        let (state, kept) = (self.root.state.take(), self.root.take_kept());
+        let (state, cloned) = (self.root.state.take(), self.root.take_cloned_state());
         let before = self.close_all(&cause, failed);
-        error.set_state_if_none(|| state.or(kept).or(before));
+        error.set_state_if_none(|| state.or(cloned).or(before));
         error
     }
 
     /// Returns the first lane that executes a node, else the first that is at one.
-    fn foremost(&self) -> &Lane<S> {
+    fn active_lane(&self) -> &Lane<S> {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
-        let mut at_a_node = below.filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
-        let first = at_a_node.peek().copied();
-        at_a_node.find(|lane| lane.is_executing()).or(first).unwrap_or(&self.root)
+        let mut at_node = below.filter(|lane| !matches!(lane.phase, Phase::Forked(_))).peekable();
+        let first = at_node.peek().copied();
+        at_node.find(|lane| lane.is_executing()).or(first).unwrap_or(&self.root)
     }
 
     /// Ends all lanes, and returns the state before the outermost fan-out. Nodes that a failure
@@ -307,7 +315,7 @@ impl<S: Send + 'static> Engine<S> {
         };
         if let Some(fault) = failed {
             let plan = Arc::clone(&self.plan);
-            self.stepper.keep_interrupted(&plan, &self.root, fault);
+            self.stepper.save_interrupted(&plan, &self.root, fault);
         }
         if let Err(reason) = self.stepper.abandon(&mut self.root, cause) {
             self.note_panic(self.root.at, During::Node, &reason);
@@ -321,8 +329,8 @@ impl<S: Send + 'static> Engine<S> {
         match (failed, &lane.visit) {
             (Some(fault), _) => {
                 let plan = Arc::clone(&self.plan);
-                self.stepper.keep_interrupted(&plan, &lane, fault);
-                self.stepper.expect_gone(&lane);
+                self.stepper.save_interrupted(&plan, &lane, fault);
+                self.stepper.await_task_end(&lane);
             }
             (None, Some(visit)) => visit.records.cut_off(None),
             (None, None) => {}
@@ -354,7 +362,7 @@ impl<S: Send + 'static> Future for Engine<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         let this = self.get_mut();
-        this.stepper.share = this.steps_per_poll;
+        this.stepper.steps_left = this.steps_per_poll;
         let fast_path = match this.fast_path(cx) {
             // The fast path leaves nothing to commit or release.
             Some(Turn::Arrived) => return Poll::Ready(Ok(this.root.state.take().expect("a lane that arrived has its state"))),
@@ -372,20 +380,21 @@ impl<S: Send + 'static> Future for Engine<S> {
 
 impl<S: Send + 'static> Stepper<S> {
     fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
-        let EngineSetup { hooks, keep, step_writer, .. } = setup;
+        let EngineSetup { hooks, clone_state, step_writer, .. } = setup;
         // A run with a control can be paused before any node, and asked for the waits of its nodes.
-        let is_told = graph_cx.run().run_control().is_some();
-        let is_watched = hooks.is_some() || keep.is_some() || step_writer.is_some() || is_told || graph_cx.is_subgraph();
-        Self { graph_cx: Arc::new(graph_cx), hooks, keep, step_writer, is_watched, share: 0 }
+        let has_control = graph_cx.run().run_control().is_some();
+        let needs_full_path =
+            hooks.is_some() || clone_state.is_some() || step_writer.is_some() || has_control || graph_cx.is_subgraph();
+        Self { graph_cx: Arc::new(graph_cx), hooks, clone_state, step_writer, needs_full_path, steps_left: 0 }
     }
 
     /// Drops the attempt of a lane and reports its end to the hooks.
     fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
         let was_executing = lane.is_executing();
-        let dropped = lane.put_down();
+        let dropped = lane.drop_attempt();
         if was_executing {
             let reason = || Arc::new(Reason::Error(Box::new(cause.clone())));
-            self.tell(
+            self.notify(
                 lane,
                 |visit| RunEvent::NodeFinished { visit, outcome: Err(reason()) },
                 || InnerEvent::Finished(Some(reason())),

@@ -1,6 +1,6 @@
 //! [`ParkedLanes`]: which lanes only wait, and the earliest time at which one of them continues.
 //!
-//! Only lanes that may have changed are checked: those that the engine touched, and those whose
+//! Only lanes that may have changed are checked: lanes that the engine touched, and lanes whose
 //! visit records changed. So a signal costs the same for any number of waiting branches.
 //!
 //! Invariants:
@@ -32,8 +32,8 @@ impl WaitUntil {
 #[derive(Default)]
 pub(super) struct ParkedLanes {
     /// The lanes to check.
-    unsure: Vec<usize>,
-    is_unsure: Vec<bool>,
+    unchecked: Vec<usize>,
+    is_unchecked: Vec<bool>,
     /// The due times of the parked lanes, the earliest first.
     dues: BTreeSet<(Timestamp, usize)>,
     due_of: HashMap<usize, Timestamp>,
@@ -48,11 +48,11 @@ pub(super) struct ParkedLanes {
 impl ParkedLanes {
     /// Marks a lane for a check: it was added or may have moved.
     pub(super) fn touch(&mut self, lane: usize) {
-        if self.is_unsure.len() <= lane {
-            self.is_unsure.resize(lane + 1, false);
+        if self.is_unchecked.len() <= lane {
+            self.is_unchecked.resize(lane + 1, false);
         }
-        if !std::mem::replace(&mut self.is_unsure[lane], true) {
-            self.unsure.push(lane);
+        if !std::mem::replace(&mut self.is_unchecked[lane], true) {
+            self.unchecked.push(lane);
             self.forget(lane);
         }
     }
@@ -75,15 +75,15 @@ impl ParkedLanes {
     }
 
     /// Returns the next lane to check.
-    pub(super) fn next_unsure(&self) -> Option<usize> {
+    pub(super) fn next_unchecked(&self) -> Option<usize> {
         work_count::visit(1);
-        self.unsure.last().copied()
+        self.unchecked.last().copied()
     }
 
     /// Records the result for the lane of `next_unchecked`: it is gone, or parked until then.
-    pub(super) fn settle(&mut self, WaitUntil { due, is_held }: WaitUntil) {
-        let Some(lane) = self.unsure.pop() else { return };
-        self.is_unsure[lane] = false;
+    pub(super) fn set_checked(&mut self, WaitUntil { due, is_held }: WaitUntil) {
+        let Some(lane) = self.unchecked.pop() else { return };
+        self.is_unchecked[lane] = false;
         if let Some(due) = due {
             self.due_of.insert(lane, due);
             self.dues.insert((due, lane));
@@ -120,9 +120,9 @@ mod tests {
         assert!(polled.is_pending());
         records.watch(parked.watcher(3));
         parked.refresh(false, 0);
-        assert_eq!(parked.next_unsure(), None);
+        assert_eq!(parked.next_unchecked(), None);
         waker.unwrap().wake();
         parked.refresh(false, 0);
-        assert_eq!(parked.next_unsure(), Some(3));
+        assert_eq!(parked.next_unchecked(), Some(3));
     }
 }

@@ -27,11 +27,11 @@ pub(crate) struct StepWriter<S> {
 
 impl<S: Send + 'static> Stepper<S> {
     fn step_writer(&self) -> &StepWriter<S> {
-        self.step_writer.as_deref().expect("only a stored run writes down its steps")
+        self.step_writer.as_deref().expect("only a stored run records its steps")
     }
 
     /// Creates a record about the current node of a lane.
-    pub(super) fn entry(&self, kind: Kind, lane: &Lane<S>) -> NewRecord {
+    pub(super) fn new_record(&self, kind: Kind, lane: &Lane<S>) -> NewRecord {
         let node = self.graph_cx.name(lane.at).to_string();
         let (parent, attempt, iteration) = (lane.token.sequence, lane.attempt, lane.iteration);
         NewRecord { parent, attempt, iteration, ..NewRecord::new(kind, lane.path.forks(), node) }
@@ -44,7 +44,7 @@ impl<S: Send + 'static> Stepper<S> {
             Target::End => END.to_string(),
         };
         match to {
-            to if to == lane.join && lane.home.is_some() => Place::Join(name(to)),
+            to if to == lane.join && lane.fan_out.is_some() => Place::Join(name(to)),
             Target::End => Place::End,
             to => Place::Node(name(to)),
         }
@@ -67,31 +67,31 @@ impl<S: Send + 'static> Stepper<S> {
         undo: Option<UndoPayload>,
         to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let mut entry = self.entry(Kind::Step, lane);
+        let mut record = self.new_record(Kind::Step, lane);
         // A router that runs again for a completed node is not a new visit.
-        entry.is_visit = !matches!(lane.phase, Phase::Leaving);
-        entry.undo = undo;
-        let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
+        record.is_visit = !matches!(lane.phase, Phase::NodeDone);
+        record.undo = undo;
+        let is_run = lane.fan_out.is_none() && !self.graph_cx.is_subgraph();
         let (then, arrives) = match to {
             Ok(NextStep::To(to)) => {
                 let place = self.place_of(lane, to);
                 match &place {
-                    Place::Join(_) => entry.kind = Kind::Arrive,
-                    Place::End if is_run => entry.status = Some(RunStatus::Finished),
+                    Place::Join(_) => record.kind = Kind::Arrive,
+                    Place::End if is_run => record.status = Some(RunStatus::Finished),
                     _ => {}
                 }
                 let arrives = to == lane.join && !is_run;
-                entry.next = Some(place);
+                record.next = Some(place);
                 (AfterCommit::Place(to), arrives)
             }
             Ok(NextStep::Fork(items)) => {
-                entry.next = Some(Place::Fork(entry.node.clone()));
+                record.next = Some(Place::Fork(record.node.clone()));
                 (AfterCommit::Fork(items), false)
             }
             Err(fault) => {
                 let forks = matches!(&fault, RunFault::Panic(panic) if panic.during == During::Split);
-                let node = entry.node.clone();
-                entry.next = Some(if forks { Place::Fork(node) } else { Place::Router(node) });
+                let node = record.node.clone();
+                record.next = Some(if forks { Place::Fork(node) } else { Place::Router(node) });
                 (AfterCommit::Fail(RunError::new(fault, None)), false)
             }
         };
@@ -99,7 +99,7 @@ impl<S: Send + 'static> Stepper<S> {
             AfterCommit::Fork(items) => items.as_deref(),
             _ => None,
         };
-        let sequence = self.submit_state(lane, entry, items)?;
+        let sequence = self.submit_state(lane, record, items)?;
         if arrives {
             lane.place(lane.join, sequence);
             return Ok(Some(Turn::Arrived));
@@ -109,24 +109,24 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     /// Submits a record with the current state of a lane.
-    fn submit_state(&self, lane: &mut Lane<S>, mut entry: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
+    fn submit_state(&self, lane: &mut Lane<S>, mut record: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
         let StepWriter { log, codec } = self.step_writer();
         let state = lane.state.as_ref().expect("a lane whose node is done has its state");
         let body = match catch_panic(|| codec.body(state, items)) {
             Ok(Ok(body)) => body,
             Ok(Err(error)) => {
-                let fault = RunFault::Checkpoint(CheckpointError::new(self.graph_cx.run().id(), entry.node, "encode", error));
+                let fault = RunFault::Checkpoint(CheckpointError::new(self.graph_cx.run().id(), record.node, "encode", error));
                 return Err(RunError::new(fault, lane.state.take()));
             }
             Err(reason) => {
-                let fault = RunFault::panic(entry.node, During::Node, &reason);
+                let fault = RunFault::panic(record.node, During::Node, &reason);
                 return Err(RunError::new(fault, lane.state.take()));
             }
         };
-        entry.body.clone_from(&body);
-        let node = entry.node.clone();
+        record.body.clone_from(&body);
+        let node = record.node.clone();
         let sequence = log
-            .submit(entry)
+            .submit(record)
             .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
         // After the submit: if it fails, the visit records are still needed for the undo.
         lane.visit = Some(Box::new(LaneVisit { before: Some(body), ..LaneVisit::default() }));
@@ -135,14 +135,14 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Records a merged state for the lane that forked. Returns whether that lane has arrived.
     pub(super) fn commit_join(&self, lane: &mut Lane<S>, to: Target) -> Result<bool, RunError<S>> {
-        let mut entry = self.entry(Kind::Join, lane);
-        let is_run = lane.home.is_none() && !self.graph_cx.is_subgraph();
+        let mut record = self.new_record(Kind::Join, lane);
+        let is_run = lane.fan_out.is_none() && !self.graph_cx.is_subgraph();
         let place = self.place_of(lane, to);
         if place == Place::End && is_run {
-            entry.status = Some(RunStatus::Finished);
+            record.status = Some(RunStatus::Finished);
         }
-        entry.next = Some(place);
-        let sequence = self.submit_state(lane, entry, None)?;
+        record.next = Some(place);
+        let sequence = self.submit_state(lane, record, None)?;
         if to == lane.join && !is_run {
             return Ok(lane.place(to, sequence));
         }
@@ -152,15 +152,15 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Records a failed branch of a fan-out that continues without it.
     pub(super) fn submit_failed_branch(&self, lane: &Lane<S>, fault: &RunFault) -> Result<(), RunFault> {
-        let mut entry = self.entry(Kind::Attempt, lane);
-        entry.next = Some(Place::Failed(entry.node.clone()));
+        let mut record = self.new_record(Kind::Attempt, lane);
+        record.next = Some(Place::Failed(record.node.clone()));
         // If the router or a fan-out failed, the visit of the node was already counted.
-        entry.is_visit = !matches!(lane.phase, Phase::Leaving | Phase::Forked(_));
-        entry.body = StoredFault::of(fault).bytes();
-        let node = entry.node.clone();
+        record.is_visit = !matches!(lane.phase, Phase::NodeDone | Phase::Forked(_));
+        record.body = StoredFault::of(fault).bytes();
+        let node = record.node.clone();
         self.step_writer()
             .log
-            .submit(entry)
+            .submit(record)
             .map(drop)
             .map_err(|error| fault_of(self.graph_cx.run().id(), node, "commit", error))
     }
@@ -178,7 +178,7 @@ impl<S: Send + 'static> Stepper<S> {
             lane.phase = self.wait_until(due);
             return Ok(());
         };
-        let mut entry = self.entry(Kind::Attempt, lane);
+        let mut record = self.new_record(Kind::Attempt, lane);
         let due_at = due.map(|_| log.now().after(wait));
         let records = Arc::clone(&lane.visit.get_or_insert_default().records);
         let (undo, not_done) = {
@@ -186,9 +186,9 @@ impl<S: Send + 'static> Stepper<S> {
             (records.undo_to_write(), records.not_done_to_write())
         };
         let error = Some(cut_fault(why.to_string()));
-        entry.body = VisitRecordBody { due: due_at, error, undo, not_done, ..VisitRecordBody::default() }.bytes();
-        let node = entry.node.clone();
-        let submitted = log.submit(entry);
+        record.body = VisitRecordBody { due: due_at, error, undo, not_done, ..VisitRecordBody::default() }.bytes();
+        let node = record.node.clone();
+        let submitted = log.submit(record);
         let sequence = submitted
             .map_err(|error| RunError::new(fault_of(self.graph_cx.run().id(), node, "commit", error), lane.state.take()))?;
         {
@@ -213,7 +213,7 @@ impl<S: Send + 'static> Stepper<S> {
                 None
             }
             AfterCommit::Fail(mut error) => {
-                lane.phase = Phase::Leaving;
+                lane.phase = Phase::NodeDone;
                 error.set_state_if_none(|| lane.state.take());
                 Some(Turn::Failed(error))
             }
@@ -233,8 +233,8 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Returns the state before the current node of a lane, if a clone or an encoded copy exists.
     pub(super) fn state_before(&self, lane: &mut Lane<S>) -> Option<S> {
-        if let Some(kept) = lane.take_kept() {
-            return Some(kept);
+        if let Some(cloned) = lane.take_cloned_state() {
+            return Some(cloned);
         }
         let body = lane.visit.as_ref()?.before.as_ref()?;
         let codec = self.step_writer.as_ref()?.codec;

@@ -21,20 +21,20 @@ impl<S: Send + 'static> Engine<S> {
     /// Restores every lane to its stored position. Returns the outcome if that ends the run.
     pub(crate) fn restore(&mut self) -> Result<Option<Outcome<S>>, RunFault> {
         let plan = &*Arc::clone(&self.plan);
-        let (mut to_stand, mut opened) = (vec![ROOT], Vec::new());
-        while let Some(number) = to_stand.pop() {
+        let (mut to_restore, mut opened) = (vec![ROOT], Vec::new());
+        while let Some(number) = to_restore.pop() {
             let path = self.lane(number).path.forks();
             let Some(token) = self.log()?.token_at(&path) else { continue };
-            if let Some(stored) = self.stand(plan, number, &token)? {
-                let place = self.reopen(plan, number, &token, stored, &mut to_stand)?;
+            if let Some(stored) = self.restore_lane(plan, number, &token)? {
+                let place = self.reopen(plan, number, &token, stored, &mut to_restore)?;
                 opened.push(place);
             }
         }
         // Inner fan-outs first: a join there may end a branch further out.
         for place in opened.into_iter().rev() {
             if self.branches.as_mut().is_some_and(|branches| branches.opened(place).is_some()) {
-                let rise = self.start_branches(plan, place);
-                let ended = self.climb(plan, rise);
+                let step = self.start_branches(plan, place);
+                let ended = self.propagate(plan, step);
                 if ended.is_some() {
                     return Ok(ended);
                 }
@@ -45,7 +45,7 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Restores a lane to the position of its token. Returns the stored states if a fan-out is open
     /// there.
-    fn stand(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<StoredStates<S>>, RunFault> {
+    fn restore_lane(&mut self, plan: &Plan<S>, number: usize, token: &LiveToken) -> Result<Option<StoredStates<S>>, RunFault> {
         let (at, is_done) = match &token.at {
             Place::Node(node) => (self.node(node)?, false),
             Place::Router(node) | Place::Fork(node) => (self.node(node)?, true),
@@ -59,12 +59,12 @@ impl<S: Send + 'static> Engine<S> {
         let failed = visit.records.lock().failed_for_good.take();
         lane.visit = Some(Box::new(visit));
         if is_done {
-            lane.phase = Phase::Leaving;
+            lane.phase = Phase::NodeDone;
         } else if let Some(fault) = failed {
             // Its undo is already saved. Another attempt could save it twice.
             lane.phase = Phase::Failed(RunError::new(fault.into_fault(), None));
         }
-        let is_implied = lane.home.is_some() && token.path.last().is_some_and(|fork| fork.sequence == token.row);
+        let is_implied = lane.fan_out.is_some() && token.path.last().is_some_and(|fork| fork.sequence == token.row);
         if token.row == 0 || is_implied {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl<S: Send + 'static> Engine<S> {
         parent: usize,
         token: &LiveToken,
         stored: StoredStates<S>,
-        to_stand: &mut Vec<usize>,
+        to_restore: &mut Vec<usize>,
     ) -> Result<usize, RunFault> {
         let StoredStates { state, items } = stored;
         let node = self.lane(parent).at;
@@ -110,19 +110,19 @@ impl<S: Send + 'static> Engine<S> {
         };
         let mut known: Vec<(usize, LiveToken)> =
             (0..total).filter_map(|branch| Some((branch, log.token_at(&path_of(branch))?))).collect();
-        let mut begun: HashMap<usize, S> = HashMap::new();
-        let mut left = Vec::new();
+        let mut started_items: HashMap<usize, S> = HashMap::new();
+        let mut unstarted_items = Vec::new();
         for (branch, item) in items.into_iter().flatten().enumerate() {
             match known.binary_search_by_key(&branch, |(branch, _)| *branch) {
-                Ok(_) => drop(begun.insert(branch, item)),
-                Err(_) => left.push(item),
+                Ok(_) => drop(started_items.insert(branch, item)),
+                Err(_) => unstarted_items.push(item),
             }
         }
         self.lane(parent).state = Some(state);
-        let place = self.open_fan_out(plan, parent, token.row, Some((total, left))).map_err(RunError::into_fault)?;
+        let place = self.open_fan_out(plan, parent, token.row, Some((total, unstarted_items))).map_err(RunError::into_fault)?;
         self.opened(place).restored = known.iter().map(|(branch, _)| *branch).rev().collect();
         for (branch, token) in known.drain(..) {
-            self.restore_branch(plan, place, branch, &token, begun.remove(&branch), to_stand)?;
+            self.restore_branch(plan, place, branch, &token, started_items.remove(&branch), to_restore)?;
         }
         Ok(place)
     }
@@ -134,7 +134,7 @@ impl<S: Send + 'static> Engine<S> {
         branch: usize,
         token: &LiveToken,
         item: Option<S>,
-        to_stand: &mut Vec<usize>,
+        to_restore: &mut Vec<usize>,
     ) -> Result<(), RunFault> {
         let OpenFanOut { node, parent, .. } = *self.opened(place);
         let iteration = self.lane(parent).iteration;
@@ -175,8 +175,8 @@ impl<S: Send + 'static> Engine<S> {
                 let spawned = open.spawned;
                 open.running += 1;
                 let mut lane = Lane::new(head, state, id, path, fork.join);
-                (lane.home, lane.spawned, lane.iteration) = (NonZeroU32::new(place as u32 + 1), spawned, iteration);
-                to_stand.push(self.branches.get_or_insert_with(Branches::new).add(lane));
+                (lane.fan_out, lane.spawned, lane.iteration) = (NonZeroU32::new(place as u32 + 1), spawned, iteration);
+                to_restore.push(self.branches.get_or_insert_with(Branches::new).add(lane));
             }
         }
         Ok(())
@@ -188,8 +188,14 @@ impl<S: Send + 'static> Engine<S> {
         for note in &token.notes {
             records.push(self.record(*note)?);
         }
-        let damaged =
-            |error| CheckpointError::new(self.run_id(), "", "decode", format!("a note of a node that was cut off: {error}"));
+        let damaged = |error| {
+            CheckpointError::new(
+                self.run_id(),
+                "",
+                "decode",
+                format!("a visit record of an interrupted node cannot be read: {error}"),
+            )
+        };
         let records = VisitRecords::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
         Ok(LaneVisit { records: Arc::new(records), before: None })
     }
@@ -209,7 +215,7 @@ impl<S: Send + 'static> Engine<S> {
 
     fn record(&self, sequence: u64) -> Result<Record, RunFault> {
         self.log()?.take_restored(sequence).ok_or_else(|| {
-            let (run, why) = (self.run_id().to_string(), "two tokens stand on it");
+            let (run, why) = (self.run_id().to_string(), "two tokens refer to it");
             RunFault::Checkpoint(CheckpointError::new(self.run_id(), "", "open", StoreError::Damaged { run, sequence, why }))
         })
     }

@@ -25,24 +25,28 @@ impl<S: Send + 'static> Stepper<S> {
         lane: &mut Lane<S>,
         reason: Reason,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        let (halted, reason, escalates) = match subgraph::left(reason) {
-            NodeFailure::Halted(fault) => (Some(fault), Reason::Error("the run has ended inside it".into()), false),
-            NodeFailure::Failed { reason, escalates } => (self.cut_off_in(lane, &reason), reason, escalates),
+        let (halted, reason, escalates) = match subgraph::classify(reason) {
+            NodeFailure::Halted(fault) => (Some(fault), Reason::Error("the run ended inside this subgraph".into()), false),
+            NodeFailure::Failed { reason, escalates } => (self.cancel_of_run(lane, &reason), reason, escalates),
         };
         let reason = Arc::new(reason);
         let outcome = || Err(Arc::clone(&reason));
-        self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: outcome() }, || InnerEvent::Finished(outcome().err()));
+        self.notify(
+            lane,
+            |visit| RunEvent::NodeFinished { visit, outcome: outcome() },
+            || InnerEvent::Finished(outcome().err()),
+        );
         if let Some(fault) = halted {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
         let name = self.graph_cx.name(lane.at);
-        let verdict = match &plan_node.options {
+        let decision = match &plan_node.options {
             None => PolicyDecision::Fail { escalate: false },
             Some(options) => {
                 let failed = FailedAttempt { node: &name, attempt: lane.attempt, reason: &reason };
                 let random = || self.graph_cx.run().runtime().map_or(0, |runtime| runtime.random());
                 match catch_panic(|| options.policy.decide(&failed, random)) {
-                    Ok(verdict) => verdict,
+                    Ok(decision) => decision,
                     Err(reason) => {
                         let fault = RunFault::panic(name.to_string(), During::Policy, &reason);
                         return Err(RunError::new(fault, self.state_before(lane)));
@@ -50,18 +54,18 @@ impl<S: Send + 'static> Stepper<S> {
                 }
             }
         };
-        match (verdict, plan_node.options.as_deref()) {
+        match (decision, plan_node.options.as_deref()) {
             (PolicyDecision::TryAgain(wait), Some(options)) => self.try_again(options, lane, wait, &reason).map(|()| None),
             (PolicyDecision::Skip, _) => {
-                lane.state = lane.take_kept();
+                lane.state = lane.take_cloned_state();
                 self.leave(plan_node, lane, Visited::Failed)
             }
             (PolicyDecision::FallBack, Some(NodeOptions { fallback: Some(to), .. })) => {
-                lane.state = lane.take_kept();
+                lane.state = lane.take_cloned_state();
                 self.commit(plan_node, lane, Visited::Failed, Ok(NextStep::To(*to)))
             }
-            (verdict, _) => {
-                let escalate = escalates || verdict == PolicyDecision::Fail { escalate: true };
+            (decision, _) => {
+                let escalate = escalates || decision == PolicyDecision::Fail { escalate: true };
                 // A subgraph fails with the fault inside it.
                 let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
                 let inside = is_subgraph.then(|| RunFault::of_subgraph(&reason)).flatten();
@@ -74,8 +78,8 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     /// Returns the cancel of the run, if a spawned node saw it before the run did.
-    fn cut_off_in(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
-        let cause = spawned::is_cut_off(reason).then(|| self.graph_cx.run().cause())??;
+    fn cancel_of_run(&self, lane: &Lane<S>, reason: &Reason) -> Option<RunFault> {
+        let cause = spawned::is_task_cancelled(reason).then(|| self.graph_cx.run().cause())??;
         Some(RunFault::Cancelled { node: self.graph_cx.name(lane.at).to_string(), cause, was_executing: true, grace: None })
     }
 
@@ -91,20 +95,20 @@ impl<S: Send + 'static> Stepper<S> {
         {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
-        self.tell_only(lane, |visit| RunEvent::NodeRetried { visit, wait });
-        if let (Some(keep), Some(kept)) = (options.policy.keep, &lane.kept) {
-            match catch_panic(|| keep(kept)) {
+        self.notify_hooks(lane, |visit| RunEvent::NodeRetried { visit, wait });
+        if let (Some(clone_state), Some(cloned)) = (options.policy.clone_state, &lane.cloned_state) {
+            match catch_panic(|| clone_state(cloned)) {
                 Ok(state) => lane.state = Some(state),
                 Err(reason) => {
                     let fault = self.panicked(lane, During::Split, &reason);
-                    return Err(RunError::new(fault, lane.take_kept()));
+                    return Err(RunError::new(fault, lane.take_cloned_state()));
                 }
             }
         }
         let due = match wait.is_zero() {
             true => None,
             false => {
-                let runtime = self.graph_cx.run().runtime().map_err(|fault| RunError::new(fault, lane.take_kept()))?;
+                let runtime = self.graph_cx.run().runtime().map_err(|fault| RunError::new(fault, lane.take_cloned_state()))?;
                 Some(runtime.now() + wait)
             }
         };
@@ -123,8 +127,8 @@ impl<S: Send + 'static> Stepper<S> {
     ///
     /// | visit | undone |
     /// |---|---|
-    /// | completed | yes; without a payload only if the undo accepts none or the visit had an effect |
-    /// | failed after an effect that happened or may have happened | yes |
+    /// | completed | yes; without a payload only if it had an effect or the undo needs none |
+    /// | failed after a known or possible effect | yes |
     /// | failed without an effect | no |
     /// | all effects copied from the run that this one was forked from | no: that run owns them |
     pub(super) fn undo_payload(

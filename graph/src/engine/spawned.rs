@@ -31,9 +31,9 @@ struct SlotState<S> {
     /// The handle was dropped: the node is dropped at its next poll, even during its grace.
     is_abandoned: bool,
     /// The node was dropped. Unlike the result, this flag stays.
-    is_gone: bool,
+    is_node_dropped: bool,
     /// Present while the run waits for the drop of the node.
-    leaving: Option<CancelledTask>,
+    cancelled_task: Option<CancelledTask>,
 }
 
 /// The task that runs the node.
@@ -51,14 +51,20 @@ impl<S: Send + 'static> Spawned<S> {
         work: NodeFuture<S>,
         why_broken: impl Fn() -> Option<BoxError> + Send + Sync + 'static,
     ) -> Result<Self, Refusal> {
-        let (result, waker, leaving) = (None, None, None);
-        let slot = Arc::new(ResultSlot(Mutex::new(SlotState { result, waker, is_abandoned: false, is_gone: false, leaving })));
-        let mut far = SpawnedTask { work: Some(work), slot: Arc::clone(&slot) };
+        let (result, waker, cancelled_task) = (None, None, None);
+        let slot = Arc::new(ResultSlot(Mutex::new(SlotState {
+            result,
+            waker,
+            is_abandoned: false,
+            is_node_dropped: false,
+            cancelled_task,
+        })));
+        let mut spawned = SpawnedTask { work: Some(work), slot: Arc::clone(&slot) };
         let future = async move {
-            let result = poll_fn(|cx| far.poll(cx, &why_broken)).await;
-            let work = far.work.take();
+            let result = poll_fn(|cx| spawned.poll(cx, &why_broken)).await;
+            let work = spawned.work.take();
             let result = catch_panic(|| drop(work)).and(result);
-            far.slot.set(result);
+            spawned.slot.set(result);
         };
         let task = scope.task().isolated();
         let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
@@ -78,14 +84,14 @@ impl<S: Send + 'static> Spawned<S> {
 
 impl<S: Send + 'static> Spawned<S> {
     /// Makes the run wait for the drop of this node before it undoes anything.
-    pub(super) fn expect_gone(&self, run: &RunContext) {
-        if self.slot.lock().is_gone {
+    pub(super) fn await_task_end(&self, run: &RunContext) {
+        if self.slot.lock().is_node_dropped {
             return;
         }
-        let mut leaving = Some(run.cancelled_task());
+        let mut cancelled_task = Some(run.cancelled_task());
         let mut state = self.slot.lock();
-        if !state.is_gone && state.leaving.is_none() {
-            state.leaving = leaving.take();
+        if !state.is_node_dropped && state.cancelled_task.is_none() {
+            state.cancelled_task = cancelled_task.take();
         }
         // An unused guard is dropped after the lock, because that may wake the run.
         drop(state);
@@ -96,7 +102,7 @@ impl<S: Send + 'static> SpawnedTask<S> {
     fn poll(&mut self, cx: &mut Context<'_>, why_broken: impl Fn() -> Option<BoxError>) -> Poll<Result<S, Reason>> {
         let Some(work) = &mut self.work else { return Poll::Pending };
         if self.slot.lock().is_abandoned {
-            return Poll::Ready(Err(Reason::Error(Box::new(CutOff))));
+            return Poll::Ready(Err(Reason::Error(Box::new(TaskCancelled))));
         }
         match catch_panic(|| Pin::new(work).poll(cx)) {
             Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
@@ -125,40 +131,40 @@ impl<S> ResultSlot<S> {
 
     /// Stores the result after the node was dropped. The first result wins.
     fn set(&self, result: Result<S, Reason>) {
-        let (waker, leaving) = {
+        let (waker, cancelled_task) = {
             let mut state = self.lock();
-            if std::mem::replace(&mut state.is_gone, true) {
+            if std::mem::replace(&mut state.is_node_dropped, true) {
                 return;
             }
             state.result = Some(result);
-            (state.waker.take(), state.leaving.take())
+            (state.waker.take(), state.cancelled_task.take())
         };
-        drop(leaving);
+        drop(cancelled_task);
         waker.into_iter().for_each(Waker::wake);
     }
 }
 
 /// The tree dropped the task before the node returned.
 #[derive(Debug)]
-struct CutOff;
+struct TaskCancelled;
 
-impl fmt::Display for CutOff {
+impl fmt::Display for TaskCancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("its task was cut off")
+        f.write_str("the task of the node was cancelled before the node returned")
     }
 }
 
-impl std::error::Error for CutOff {}
+impl std::error::Error for TaskCancelled {}
 
 /// Returns whether the tree dropped the task of the node.
-pub(super) fn is_cut_off(reason: &Reason) -> bool {
-    matches!(reason, Reason::Error(error) if error.is::<CutOff>())
+pub(super) fn is_task_cancelled(reason: &Reason) -> bool {
+    matches!(reason, Reason::Error(error) if error.is::<TaskCancelled>())
 }
 
 impl<S: Send + 'static> Drop for SpawnedTask<S> {
     fn drop(&mut self) {
         let work = self.work.take();
         drop(catch_panic(|| drop(work)));
-        self.slot.set(Err(Reason::Error(Box::new(CutOff))));
+        self.slot.set(Err(Reason::Error(Box::new(TaskCancelled))));
     }
 }

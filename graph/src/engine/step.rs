@@ -61,13 +61,13 @@ pub(super) struct Stepper<S> {
     pub(super) graph_cx: Arc<GraphContext>,
     pub(super) hooks: Option<Hooks<S>>,
     /// Clones the state before each node, for `keep_state`.
-    pub(super) keep: Option<fn(&S) -> S>,
+    pub(super) clone_state: Option<fn(&S) -> S>,
     /// Records the steps of a stored run.
     pub(super) step_writer: Option<Arc<StepWriter<S>>>,
     /// Hooks, a store, a control or an outer graph need every step, so the fast path is off.
-    pub(super) is_watched: bool,
+    pub(super) needs_full_path: bool,
     /// The remaining visits and retries of this poll.
-    pub(super) share: u32,
+    pub(super) steps_left: u32,
 }
 
 impl<S: Send + 'static> Stepper<S> {
@@ -77,7 +77,7 @@ impl<S: Send + 'static> Stepper<S> {
             let plan_node = &plan.nodes[lane.at as usize];
             let ended = match &mut lane.phase {
                 Phase::Start => {
-                    if self.share == 0 {
+                    if self.steps_left == 0 {
                         return Turn::Spent;
                     }
                     if self.is_plain(plan_node, lane) {
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Stepper<S> {
                             None => continue,
                         }
                     }
-                    if self.is_held(cx) {
+                    if self.is_paused(cx) {
                         return Turn::Waits;
                     }
                     if let Err(error) = self.enter(lane) {
@@ -95,12 +95,12 @@ impl<S: Send + 'static> Stepper<S> {
                     lane.phase = self.before_attempt(lane);
                     continue;
                 }
-                Phase::Attempt => match self.before_begin(lane, cx) {
+                Phase::Attempt => match self.check_before_attempt(lane, cx) {
                     Some(turn) => return turn,
-                    None => self.begin(plan_node, lane, cx),
+                    None => self.start_attempt(plan_node, lane, cx),
                 },
                 Phase::Running(running) => match self.poll_running(running, lane.visit.as_deref(), lane.attempt, cx) {
-                    Poll::Pending => self.if_broken(lane),
+                    Poll::Pending => self.check_broken(lane),
                     ended => ended.map(Ok),
                 },
                 Phase::Waiting(wait) => {
@@ -123,7 +123,7 @@ impl<S: Send + 'static> Stepper<S> {
                     error.set_state_if_none(|| self.state_before(lane));
                     return Turn::Failed(error);
                 }
-                Phase::Leaving => match self.leave(plan_node, lane, Visited::Before) {
+                Phase::NodeDone => match self.leave(plan_node, lane, Visited::Before) {
                     Ok(None) => continue,
                     Ok(Some(turn)) => return turn,
                     Err(error) => return Turn::Failed(error),
@@ -131,8 +131,8 @@ impl<S: Send + 'static> Stepper<S> {
             };
             let turn = match ended {
                 Poll::Pending => return Turn::Waits,
-                Poll::Ready(Ok(ended)) => self.settle(plan_node, lane, ended),
-                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.take_kept().or_else(|| lane.state.take()))),
+                Poll::Ready(Ok(ended)) => self.finish_attempt(plan_node, lane, ended),
+                Poll::Ready(Err(fault)) => Err(RunError::new(fault, lane.take_cloned_state().or_else(|| lane.state.take()))),
             };
             match turn {
                 Ok(None) => {}
@@ -144,18 +144,18 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Runs the checks before an attempt. Returns why the lane stops here, if it does.
     #[inline]
-    fn before_begin(&mut self, lane: &mut Lane<S>, cx: &Context<'_>) -> Option<Turn<S>> {
+    fn check_before_attempt(&mut self, lane: &mut Lane<S>, cx: &Context<'_>) -> Option<Turn<S>> {
         if !self.holds_lease(cx) {
             return Some(Turn::Waits);
         }
         if lane.attempt > 1 {
-            if self.share == 0 {
+            if self.steps_left == 0 {
                 return Some(Turn::Spent);
             }
-            if self.is_held(cx) {
+            if self.is_paused(cx) {
                 return Some(Turn::Waits);
             }
-            self.share -= 1;
+            self.steps_left -= 1;
             // A request of the last attempt that cannot be met does not concern this one.
             self.graph_cx.run().forget_broken(lane.token);
             if let Err(error) = self.check_cancel(lane) {
@@ -186,12 +186,12 @@ impl<S: Send + 'static> Stepper<S> {
         }
         lane.iteration += 1;
         lane.attempt = 1;
-        self.share -= 1;
+        self.steps_left -= 1;
         Ok(())
     }
 
     /// Returns whether the run is paused. The lane is woken by the resume.
-    fn is_held(&self, cx: &Context<'_>) -> bool {
+    fn is_paused(&self, cx: &Context<'_>) -> bool {
         self.graph_cx.run().run_control().is_some_and(|run_control| run_control.holds(cx.waker()))
     }
 
@@ -222,7 +222,7 @@ impl<S: Send + 'static> Stepper<S> {
     }
 
     /// Handles the end of an attempt: leaves the node, or applies its policy.
-    fn settle(
+    fn finish_attempt(
         &mut self,
         plan_node: &PlanNode<S>,
         lane: &mut Lane<S>,
@@ -231,12 +231,12 @@ impl<S: Send + 'static> Stepper<S> {
         if let Err(reason) = &ended {
             self.note_failure(plan_node, lane, reason);
         }
-        let ended = lane.put_down().and(ended);
+        let ended = lane.drop_attempt().and(ended);
         lane.count_inside();
         self.graph_cx.run().forget_broken(lane.token);
         match ended {
             Ok(state) => {
-                self.tell(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || InnerEvent::Finished(None));
+                self.notify(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(&state) }, || InnerEvent::Finished(None));
                 lane.state = Some(state);
                 self.leave(plan_node, lane, Visited::Done)
             }
@@ -292,7 +292,7 @@ impl<S: Send + 'static> Stepper<S> {
         visited: Visited,
         to: Result<NextStep<S>, RunFault>,
     ) -> Result<Option<Turn<S>>, RunError<S>> {
-        lane.kept = None;
+        lane.cloned_state = None;
         let payload = match self.undo_payload(plan_node, lane, visited) {
             Ok(payload) => payload,
             Err(fault) => return Err(RunError::new(fault, lane.state.take())),
@@ -316,24 +316,24 @@ impl<S: Send + 'static> Stepper<S> {
 
     /// Reports an event to the hooks, or from a subgraph to the listener of the whole run.
     #[inline]
-    pub(super) fn tell<'a>(
+    pub(super) fn notify<'a>(
         &self,
         lane: &Lane<S>,
         event: impl FnOnce(Visit) -> RunEvent<&'a S>,
-        aside: impl FnOnce() -> InnerEvent,
+        inner: impl FnOnce() -> InnerEvent,
     ) where
         S: 'a,
     {
         if self.hooks.is_some() {
-            self.tell_only(lane, event);
+            self.notify_hooks(lane, event);
         } else if self.graph_cx.is_subgraph()
             && let Some(listener) = self.graph_cx.run().listener()
         {
-            listener(self.visit(lane), aside());
+            listener(self.visit(lane), inner());
         }
     }
 
-    pub(super) fn tell_only<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>)
+    pub(super) fn notify_hooks<'a>(&self, lane: &Lane<S>, event: impl FnOnce(Visit) -> RunEvent<&'a S>)
     where
         S: 'a,
     {

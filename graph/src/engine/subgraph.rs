@@ -104,15 +104,15 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
     fn drop(&mut self) {
         if let Some(records) = &self.records {
             let mut records = records.lock();
-            records.iteration_inside = records.iteration_inside.max(self.engine.deepest());
+            records.iteration_inside = records.iteration_inside.max(self.engine.max_iteration());
         }
         let Some(fault) = self.records.as_ref().and_then(|records| records.why_cut_off(self.attempt)) else { return };
         self.engine.drop_in_grace();
         // Restores the work of an earlier process, so that it can be undone.
-        if !self.has_begun && self.engine.restore_cut_off().is_err() {
+        if !self.has_begun && self.engine.restore_interrupted().is_err() {
             return;
         }
-        self.engine.cut_off_inside(&fault);
+        self.engine.interrupt_inside(&fault);
     }
 }
 
@@ -120,7 +120,7 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
 /// parked, and its waits.
 async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> Outcome<S> {
     let Some(records) = cx.details.get().and_then(|details| details.records.get()) else { return engine.await };
-    let (mut told, waits) = (None, Arc::new(WaitsInside::default()));
+    let (mut reported, waits) = (None, Arc::new(WaitsInside::default()));
     let mut cancelled = cx.details.get().and_then(|details| details.fresh.as_ref()).map(|token| token.cancelled());
     poll_fn(|polled| {
         // Not parked during the poll: the run may check on another thread.
@@ -135,14 +135,14 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         }
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
-            let until = engine.until_when_it_waits_inside(&waits);
+            let until = engine.parked_until_inside(&waits);
             let parked = |WaitUntil { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
             records.wait_inside(cx.attempt, until.map(parked));
             let changes = until.map(|until| (waits.changes(), until.is_held));
-            if let Some(log) = cx.graph_cx.run().log().filter(|_| changes.is_some() && changes != told) {
+            if let Some(log) = cx.graph_cx.run().log().filter(|_| changes.is_some() && changes != reported) {
                 log.wake_driver();
             }
-            told = changes;
+            reported = changes;
         }
         ended
     })
@@ -167,7 +167,7 @@ impl<S: Send + 'static> Engine<S> {
             (true, 0) => cx.token.sequence,
             (true, failed) => failed,
         };
-        let setup = EngineSetup { start, hooks: None, keep: None, steps_per_poll, step_writer };
+        let setup = EngineSetup { start, hooks: None, clone_state: None, steps_per_poll, step_writer };
         let stepper = Stepper::new(graph_cx, setup);
         let mut engine = Self::with(Arc::clone(plan), stepper, (start, sequence), None, steps_per_poll);
         // Several branches may start with a subgraph under one sequence number: the branch number
@@ -181,13 +181,13 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Returns the largest iteration count of all lanes.
-    fn deepest(&self) -> u64 {
+    fn max_iteration(&self) -> u64 {
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         below.map(|lane| lane.iteration).fold(self.root.iteration, u64::max)
     }
 
     /// Restores the lanes of an earlier process, only to interrupt them.
-    fn restore_cut_off(&mut self) -> Result<(), RunFault> {
+    fn restore_interrupted(&mut self) -> Result<(), RunFault> {
         if self.stepper.step_writer.is_some() { self.restore().map(drop) } else { Ok(()) }
     }
 
@@ -225,12 +225,12 @@ pub(super) enum NodeFailure {
     Failed { reason: Reason, escalates: bool },
 }
 
-pub(super) fn left(reason: Reason) -> NodeFailure {
+pub(super) fn classify(reason: Reason) -> NodeFailure {
     let reason = match reason {
         Reason::Error(error) => match error.downcast::<SubgraphFailure>() {
-            Ok(leaving) if leaving.fault.ends_run() => return NodeFailure::Halted(leaving.fault),
-            Ok(leaving) => {
-                return NodeFailure::Failed { reason: Reason::Error(Box::new(leaving.fault)), escalates: leaving.escalates };
+            Ok(failure) if failure.fault.ends_run() => return NodeFailure::Halted(failure.fault),
+            Ok(failure) => {
+                return NodeFailure::Failed { reason: Reason::Error(Box::new(failure.fault)), escalates: failure.escalates };
             }
             Err(error) => Reason::Error(error),
         },

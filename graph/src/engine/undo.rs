@@ -62,7 +62,7 @@ impl<S> UndoRun<S> {
     }
 
     /// Ends the compensation: the current or next undo fails with this cause.
-    pub(super) fn cut_off(&mut self, cause: Cause) -> RunError<S> {
+    pub(super) fn cancel(&mut self, cause: Cause) -> RunError<S> {
         let current = self.current.take().map(|(node, undo)| {
             drop(catch_panic(|| drop(undo)));
             node
@@ -79,7 +79,7 @@ impl<S> UndoRun<S> {
     }
 
     fn end(&mut self, compensation: Compensation) -> RunError<S> {
-        let mut error = self.error.take().expect("a run is undone once");
+        let mut error = self.error.take().expect("the undos of a run end once");
         error.set_compensation(compensation);
         error
     }

@@ -34,7 +34,7 @@ impl<S: Send + 'static> DurableUndoRun<S> {
     /// continues after that.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RunError<S>> {
         let ended = std::task::ready!(self.work.as_mut().poll(cx));
-        let mut error = self.error.take().expect("a run is undone once");
+        let mut error = self.error.take().expect("the undos of a run end once");
         Poll::Ready(match ended {
             Ok(compensation) => {
                 error.set_compensation(compensation);
@@ -91,13 +91,13 @@ async fn undo_one<S: Send + 'static>(
         open::undo_of(log, sequence).await.map_err(|error| fault("open", error))?;
     let header = &record.header;
     let ended = match plan.nodes_by_id.undo(&header.node).map(Arc::clone) {
-        None => Err(Reason::Error("this graph has no undo for it".into())),
+        None => Err(Reason::Error("the graph has no undo for this node; add one with `compensate`".into())),
         Some(undo) => {
             let token = TokenId { sequence: header.parent, branch: header.path.last().map_or(0, |fork| fork.branch) };
             let payload = UndoPayload { json: payload, unknown };
             let next =
                 UndoableVisit { name: header.node.as_str().into(), undo, payload, token, iteration: header.iterations() };
-            let records = (sequence, Arc::new(notes_of(log, sequence).map_err(|error| fault("open", error))?));
+            let records = (sequence, Arc::new(undo_records(log, sequence).map_err(|error| fault("open", error))?));
             match UndoWork::begin(next, graph_cx, Some(fresh.clone()), records) {
                 Ok(mut work) => poll_fn(|cx| work.poll(graph_cx, cx)).await,
                 Err(reason) => Err(reason),
@@ -106,30 +106,30 @@ async fn undo_one<S: Send + 'static>(
     };
     let failed = ended.as_ref().err().map(Reason::to_string);
     let left = if failed.is_some() { sequence } else { before };
-    write(log, &record, left, failed).await.map_err(|error| fault("commit", error))?;
+    record_undo_end(log, &record, left, failed).await.map_err(|error| fault("commit", error))?;
     Ok((record.header.node, ended))
 }
 
 /// Restores the visit records that an earlier process wrote during this undo.
-fn notes_of(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
+fn undo_records(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
     let damaged = |sequence, why| StoreError::Damaged { run: log.run.to_string(), sequence, why };
     let records = log.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
     let taken = records.into_iter().map(|note| log.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
     let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
-    VisitRecords::restore(records).map_err(|_| damaged(sequence, "a note of its undo cannot be read"))
+    VisitRecords::restore(records).map_err(|_| damaged(sequence, "a visit record of its undo cannot be read"))
 }
 
 /// Records the end of an undo and the next record to undo.
-async fn write(log: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
+async fn record_undo_end(log: &Arc<RunLog>, record: &Record, left: u64, failed: Option<String>) -> Result<(), StoreError> {
     log.set_undo(left);
-    let mut entry = NewRecord::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
-    entry.parent = record.sequence;
-    entry.status = match &failed {
+    let mut undo_record = NewRecord::new(Kind::Undo, record.header.path.clone(), record.header.node.clone());
+    undo_record.parent = record.sequence;
+    undo_record.status = match &failed {
         Some(_) => Some(RunStatus::CompensationFailed),
         None => Some(if left == 0 { RunStatus::Compensated } else { RunStatus::Running }),
     };
-    entry.body = VisitRecordBody { error: failed.map(cut_fault), ..VisitRecordBody::default() }.bytes();
-    let sequence = log.submit(entry)?;
+    undo_record.body = VisitRecordBody { error: failed.map(cut_fault), ..VisitRecordBody::default() }.bytes();
+    let sequence = log.submit(undo_record)?;
     poll_fn(|cx| log.poll_durable(sequence, cx)).await;
     Ok(())
 }
@@ -155,7 +155,11 @@ pub(crate) async fn compensation_of(
     undo_failed: Option<u64>,
 ) -> Result<Compensation, StoreError> {
     let Some(failed) = undo_failed else { return Ok(Compensation::Compensated { undone }) };
-    let damaged = || StoreError::Damaged { run: run.to_string(), sequence: failed, why: "it does not say how an undo failed" };
+    let damaged = || StoreError::Damaged {
+        run: run.to_string(),
+        sequence: failed,
+        why: "it does not contain the error of the failed undo",
+    };
     let record = open::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
     let VisitRecordBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;
     let (mut left, mut next) = (Vec::new(), open::undo_at(store, run, record.header.parent).await?.1.before);

@@ -75,8 +75,8 @@ impl<S: Send + 'static> ScopedRun<S> {
                 Exit::Cancelled(cause) | Exit::TidiedUp(cause) => cause.clone(),
                 _ => Cause::Dropped,
             };
-            let cut_off = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false, grace: None };
-            ended(outcome.unwrap_or_else(|| Err(RunError::new(cut_off(), None))));
+            let cancelled = || RunFault::Cancelled { node: String::new(), cause: cause(), was_executing: false, grace: None };
+            ended(outcome.unwrap_or_else(|| Err(RunError::new(cancelled(), None))));
         });
     }
 
@@ -152,7 +152,7 @@ impl<S: Send + 'static> Drop for ScopedRunTask<S> {
     fn drop(&mut self) {
         if let Some(mut engine) = self.engine.take() {
             let cause = self.scope.token().cause().unwrap_or(Cause::Dropped);
-            let error = engine.cut_off(cause);
+            let error = engine.cancel(cause);
             self.store_outcome(Err(error));
         }
     }

@@ -66,7 +66,7 @@ pub struct RunOptions<'a, S> {
     /// `None`: [`limits`](Self::limits) chooses the default.
     visits_max: Option<u64>,
     steps_per_poll: u32,
-    keep: Option<fn(&S) -> S>,
+    clone_state: Option<fn(&S) -> S>,
     hooks: Option<Hooks<S>>,
     start_options: Option<Box<StartOptions<'a>>>,
     details: Option<Box<RunDetails>>,
@@ -86,8 +86,20 @@ struct StartOptions<'a> {
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
     pub(crate) fn new(graph: CompiledGraph<S>, state: Option<S>) -> Self {
         let (iterations_max, visits_max, steps_per_poll) = (MAX_ITERATIONS_DEFAULT, None, STEPS_PER_POLL_MAX);
-        let (stored, storage, keep, hooks, start_options, details) = (None, None, None, None, None, None);
-        Self { graph, state, stored, storage, iterations_max, visits_max, steps_per_poll, keep, hooks, start_options, details }
+        let (stored, storage, clone_state, hooks, start_options, details) = (None, None, None, None, None, None);
+        Self {
+            graph,
+            state,
+            stored,
+            storage,
+            iterations_max,
+            visits_max,
+            steps_per_poll,
+            clone_state,
+            hooks,
+            start_options,
+            details,
+        }
     }
 
     /// Sets the store, and moves the storage options that were set before into it.
@@ -262,7 +274,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     where
         S: Clone,
     {
-        self.keep = Some(S::clone);
+        self.clone_state = Some(S::clone);
         self
     }
 
@@ -297,8 +309,8 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         let is_attached = self.start_options.is_some() || self.details.is_some() || self.graph.plan.needs.runtime;
         match self {
             // The common case, kept separate so that the engine is built in place.
-            Self { graph, state: Some(state), stored: None, hooks: None, keep, steps_per_poll, .. } if !is_attached => {
-                RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, keep, steps_per_poll, state)))
+            Self { graph, state: Some(state), stored: None, hooks: None, clone_state, steps_per_poll, .. } if !is_attached => {
+                RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, clone_state, steps_per_poll, state)))
             }
             run => run.start_attached(),
         }
@@ -340,8 +352,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.storage.lease);
         let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
         let graph_cx = GraphContext::of_run(Arc::clone(&plan.names), run);
-        let setup =
-            EngineSetup { start, hooks: self.hooks, keep: self.keep, steps_per_poll: self.steps_per_poll, step_writer: None };
+        let setup = EngineSetup {
+            start,
+            hooks: self.hooks,
+            clone_state: self.clone_state,
+            steps_per_poll: self.steps_per_poll,
+            step_writer: None,
+        };
         let state = match (self.stored, self.state) {
             (None, Some(state)) => state,
             (stored, state) => {

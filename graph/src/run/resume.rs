@@ -35,7 +35,8 @@ use std::sync::Arc;
 /// assert_eq!(graph.run(0).id("sum").checkpoint(&store).await?, 11);
 ///
 /// // Rewinds to the record after "one", with another state.
-/// assert_eq!(graph.resume("sum").rewind_to(2).with_state(|n| n + 100).checkpoint(&store).await?, 111);
+/// let rewound = graph.resume("sum").rewind_to(2).with_state(|n| n + 100);
+/// assert_eq!(rewound.checkpoint(&store).await?, 111);
 /// // Forks a new run from the same record. The first run stays as it is.
 /// assert_eq!(graph.resume("sum").rewind_to(2).fork_as("sum-2").checkpoint(&store).await?, 11);
 /// # Ok(())

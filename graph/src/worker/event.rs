@@ -19,9 +19,11 @@ use std::time::Duration;
 ///
 /// fn log(event: &WorkerEvent) {
 ///     match event {
-///         WorkerEvent::Ended { run, end: RunEnd::Failed { error } } => eprintln!("run {run} failed: {error}"),
+///         WorkerEvent::Ended { run, end: RunEnd::Failed { error } } => {
+///             eprintln!("run {run} failed: {error}");
+///         }
 ///         WorkerEvent::Stuck { run, reason } => eprintln!("run {run} is stuck: {reason}"),
-///         WorkerEvent::StoreFailed { op, error, wait } => eprintln!("{op}: {error}; retry in {wait:?}"),
+///         WorkerEvent::StoreFailed { op, error, .. } => eprintln!("{op} failed: {error}"),
 ///         _ => {}
 ///     }
 /// }

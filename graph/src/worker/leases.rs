@@ -38,7 +38,7 @@ async fn renew(core: &WorkerCore, part: Duration, failures: &mut u32) -> Duratio
     }
     let asked_at = Moment::now(&*core.runtime);
     let all = held.iter().map(|(held, _)| held.clone()).collect();
-    // The last renewal is one part old and the run stops after three: two parts remain for the call.
+    // The last renewal is one part old and the run stops after three: two parts remain.
     match core.bounded(part * 2, core.store.renew(all, core.settings.lease)).await {
         Ok(Renewed { lost, busy, now }) => {
             core.store_answered();

@@ -127,7 +127,7 @@ impl<S> Branches<S> {
     }
 
     /// Returns a lane without marking it as changed.
-    pub(in crate::engine) fn see(&self, number: usize) -> Option<&Lane<S>> {
+    pub(in crate::engine) fn get(&self, number: usize) -> Option<&Lane<S>> {
         self.lanes.get(number - 1)?.as_ref()
     }
 
@@ -145,14 +145,14 @@ impl<S> Branches<S> {
 
     /// Adds a lane and returns its number.
     pub(in crate::engine) fn add(&mut self, lane: Lane<S>) -> usize {
-        let (place, home) = (self.free.pop().unwrap_or(self.lanes.len()), lane.home);
+        let (place, fan_out) = (self.free.pop().unwrap_or(self.lanes.len()), lane.fan_out);
         if place == self.lanes.len() {
             self.lanes.push(Some(lane));
             self.listed_at.push(0);
         } else {
             self.lanes[place] = Some(lane);
         }
-        if let Some(open) = home.and_then(|home| self.opened(home.get() as usize - 1)) {
+        if let Some(open) = fan_out.and_then(|fan_out| self.opened(fan_out.get() as usize - 1)) {
             open.lanes.push(place as u32 + 1);
             self.listed_at[place] = open.lanes.len() as u32 - 1;
         }
@@ -171,7 +171,7 @@ impl<S> Branches<S> {
         self.parked.touch(number);
         let slot = self.lanes.get_mut(number - 1)?;
         let lane = slot.as_mut()?;
-        let place = lane.home?.get() as usize - 1;
+        let place = lane.fan_out?.get() as usize - 1;
         let (ended, iteration) = (((place, lane.token.branch), lane.state.take()), lane.iteration);
         *slot = None;
         if let Some(open) = self.opened(place) {
@@ -186,8 +186,8 @@ impl<S> Branches<S> {
     pub(in crate::engine) fn remove(&mut self, number: usize) -> Option<Lane<S>> {
         self.parked.touch(number);
         let lane = self.lanes.get_mut(number - 1)?.take()?;
-        if let Some(home) = lane.home {
-            self.unlist(number, home.get() as usize - 1);
+        if let Some(fan_out) = lane.fan_out {
+            self.unlist(number, fan_out.get() as usize - 1);
         }
         self.free(number);
         Some(lane)
@@ -275,7 +275,7 @@ impl<S> Branches<S> {
     }
 
     /// Queues the lanes that may have been woken, at the start of a poll.
-    pub(in crate::engine) fn queue_what_waits(&mut self, task: &Waker) {
+    pub(in crate::engine) fn queue_woken(&mut self, task: &Waker) {
         let in_use = self.lanes.len() - self.free.len();
         let was_wide = self.is_wide;
         // A few remaining lanes of many keep their wakers: finding them would visit all slots.

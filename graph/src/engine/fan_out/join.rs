@@ -32,7 +32,7 @@ pub(in crate::engine) enum JoinStep<S> {
 pub(in crate::engine) fn fork_of<S>(plan: &Plan<S>, node: u32) -> &PlanFanOut<S> {
     match &plan.nodes[node as usize].out_edge {
         OutEdge::Fork(fork) => fork,
-        _ => unreachable!("only a node with a fan-out forks"),
+        _ => unreachable!("only a node with a fan-out can fork"),
     }
 }
 
@@ -80,11 +80,11 @@ impl<S: Send + 'static> Engine<S> {
                     return Poll::Pending;
                 }
                 Turn::Forks(sequence, items) => {
-                    let rise = self.fork_from(plan, number, (sequence, items), cx);
-                    self.climb(plan, rise)
+                    let step = self.fork_from(plan, number, (sequence, items), cx);
+                    self.propagate(plan, step)
                 }
-                Turn::Arrived => self.climb(plan, JoinStep::To(number, Ok(()))),
-                Turn::Failed(error) => self.climb(plan, JoinStep::To(number, Err(error))),
+                Turn::Arrived => self.propagate(plan, JoinStep::To(number, Ok(()))),
+                Turn::Failed(error) => self.propagate(plan, JoinStep::To(number, Err(error))),
             };
             if ended.is_some() {
                 return Poll::Ready(ended);
@@ -96,8 +96,8 @@ impl<S: Send + 'static> Engine<S> {
     /// Forks the root lane. Returns the outcome if that ended the run.
     pub(in crate::engine) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
         let plan = &*Arc::clone(&self.plan);
-        let rise = self.fork_from(plan, ROOT, (sequence, items), cx);
-        self.climb(plan, rise)
+        let step = self.fork_from(plan, ROOT, (sequence, items), cx);
+        self.propagate(plan, step)
     }
 
     pub(in crate::engine) fn lane(&mut self, number: usize) -> &mut Lane<S> {
@@ -115,18 +115,18 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Applies an end, and all its consequences further up. Returns the outcome if the run has
     /// ended.
-    pub(in crate::engine) fn climb(&mut self, plan: &Plan<S>, mut rise: JoinStep<S>) -> Option<Outcome<S>> {
+    pub(in crate::engine) fn propagate(&mut self, plan: &Plan<S>, mut step: JoinStep<S>) -> Option<Outcome<S>> {
         loop {
-            rise = match rise {
+            step = match step {
                 JoinStep::Stay => return None,
                 JoinStep::Over(outcome) => return Some(outcome),
-                JoinStep::To(number, ended) => self.rise(plan, number, ended),
+                JoinStep::To(number, ended) => self.end_lane(plan, number, ended),
             };
         }
     }
 
     /// Ends a lane and updates its fan-out.
-    fn rise(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> JoinStep<S> {
+    fn end_lane(&mut self, plan: &Plan<S>, number: usize, ended: Result<(), RunError<S>>) -> JoinStep<S> {
         let ended = match ended {
             Err(error) if number == ROOT => return JoinStep::Over(Err(error)),
             Err(mut error) => {
@@ -145,8 +145,8 @@ impl<S: Send + 'static> Engine<S> {
             ended => ended,
         };
         if let Err(error) = &ended {
-            self.keep_failed(plan, number, error);
-            if let Err(fault) = self.write_down_failure(plan, number, error) {
+            self.save_failed(plan, number, error);
+            if let Err(fault) = self.record_failure(plan, number, error) {
                 return JoinStep::Over(Err(RunError::new(fault, None)));
             }
         }
@@ -199,7 +199,7 @@ impl<S: Send + 'static> Engine<S> {
             return JoinStep::To(parent, Err(error));
         }
         let PlanFanOut { options, join, .. } = fork_of(plan, node);
-        let kept = self.keep_before(node, &before);
+        let cloned = self.clone_before(node, &before);
         let merged = catch_panic(|| match &options.merge {
             Merge::States(merge) => {
                 let mut states = Vec::with_capacity(ended.len());
@@ -213,10 +213,10 @@ impl<S: Send + 'static> Engine<S> {
             Ok(Err(error)) => {
                 let node = self.stepper.graph_cx.name(node).to_string();
                 let fault = RunFault::Merge(MergeError { node, reason: Arc::new(Reason::Error(error)) });
-                return JoinStep::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, kept))));
+                return JoinStep::To(parent, Err(RunError::new(fault, self.state_before_fork(parent, cloned))));
             }
             Err(reason) => {
-                let before = self.state_before_fork(parent, kept);
+                let before = self.state_before_fork(parent, cloned);
                 return JoinStep::To(parent, Err(self.panicked(node, During::Merge, &reason, before)));
             }
         };
@@ -237,19 +237,19 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Clones the state before a fan-out for `keep_state`, because the merge consumes it.
-    fn keep_before(&mut self, node: u32, before: &S) -> Option<S> {
-        let keep = self.stepper.keep?;
-        catch_panic(|| keep(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
+    fn clone_before(&mut self, node: u32, before: &S) -> Option<S> {
+        let clone_state = self.stepper.clone_state?;
+        catch_panic(|| clone_state(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
     }
 
     /// Returns the state before a fan-out whose merge failed: the clone, else the stored one.
-    fn state_before_fork(&mut self, parent: usize, kept: Option<S>) -> Option<S> {
+    fn state_before_fork(&mut self, parent: usize, cloned: Option<S>) -> Option<S> {
         let Self { stepper, root, branches, .. } = self;
         let lane = match branches.as_mut().filter(|_| parent != ROOT) {
             Some(branches) => branches.lane(parent)?,
             None => root,
         };
-        kept.or_else(|| stepper.state_before(lane))
+        cloned.or_else(|| stepper.state_before(lane))
     }
 
     /// Continues the lane that forked with the merged state. Returns whether it has arrived.
@@ -266,34 +266,34 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     /// Saves the undo of the visit with which a branch failed, if it had effects.
-    fn keep_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
+    fn save_failed(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) {
         let Self { stepper, branches, .. } = self;
         if let Some(lane) = branches.as_mut().and_then(|branches| branches.lane(number)).filter(|lane| lane.visit.is_some()) {
-            stepper.keep_interrupted(plan, lane, &Arc::new(StoredFault::of(error.fault())));
+            stepper.save_interrupted(plan, lane, &Arc::new(StoredFault::of(error.fault())));
         }
     }
 
     /// Records a failed branch of a stored run if the others continue, so that it does not run
     /// again.
-    fn write_down_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
+    fn record_failure(&mut self, plan: &Plan<S>, number: usize, error: &RunError<S>) -> Result<(), RunFault> {
         let Self { stepper, branches, .. } = self;
         let Some(branches) = branches.as_mut().filter(|_| stepper.step_writer.is_some()) else { return Ok(()) };
-        let place = branches.lane(number).and_then(|lane| lane.home).map_or(0, |home| home.get() as usize - 1);
+        let place = branches.lane(number).and_then(|lane| lane.fan_out).map_or(0, |fan_out| fan_out.get() as usize - 1);
         let Some(node) = branches.opened(place).map(|open| open.node) else { return Ok(()) };
         let options = &fork_of(plan, node).options;
-        let goes_on = !options.fail_fast || matches!(options.merge, Merge::Results(_));
-        match branches.lane(number).filter(|_| goes_on) {
+        let others_continue = !options.fail_fast || matches!(options.merge, Merge::Results(_));
+        match branches.lane(number).filter(|_| others_continue) {
             Some(lane) => stepper.submit_failed_branch(lane, error.fault()),
             None => Ok(()),
         }
     }
 
     pub(in crate::engine) fn fail_fan_out(&mut self, place: usize, error: RunError<S>) -> JoinStep<S> {
-        self.cut_off_fan_out(place, error, Cause::Because("another branch failed".into()))
+        self.cancel_fan_out(place, error, Cause::Because("another branch failed".into()))
     }
 
     /// Ends a fan-out with this error. The remaining branches are cancelled with the cause.
-    fn cut_off_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> JoinStep<S> {
+    fn cancel_fan_out(&mut self, place: usize, error: RunError<S>, cause: Cause) -> JoinStep<S> {
         let (parent, node) = (self.opened(place).parent, self.opened(place).node);
         let fault = Arc::new(StoredFault::of(error.fault()));
         let in_grace = self.give_grace(Some(place), &cause, Some(&fault));
@@ -312,8 +312,8 @@ impl<S: Send + 'static> Engine<S> {
             let open = self.branches.as_mut().and_then(|branches| branches.opened(place));
             let Some(timer) = open.and_then(|open| open.timer.as_mut()) else { continue };
             if timer.as_mut().poll(cx).is_ready() {
-                let rise = self.time_out(plan, place);
-                let ended = self.climb(plan, rise);
+                let step = self.time_out(plan, place);
+                let ended = self.propagate(plan, step);
                 if ended.is_some() {
                     return ended;
                 }
@@ -332,7 +332,7 @@ impl<S: Send + 'static> Engine<S> {
             RunError::new(RunFault::FanOutTimeout(timeout), None)
         };
         if matches!(options.merge, Merge::States(_)) {
-            return self.cut_off_fan_out(place, elapsed(), Cause::DeadlineExceeded);
+            return self.cancel_fan_out(place, elapsed(), Cause::DeadlineExceeded);
         }
         let fault = Arc::new(StoredFault::of(elapsed().fault()));
         let in_grace = self.give_grace(Some(place), &Cause::DeadlineExceeded, Some(&fault));

@@ -39,9 +39,9 @@ impl<S: Send + 'static> Engine<S> {
             let node = self.stepper.graph_cx.name(*node);
             hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
         }
-        match self.sprint_branches(plan, place, cx) {
+        match self.run_on_fast_path(plan, place, cx) {
             JoinStep::Stay => self.start_branches(plan, place),
-            rise => rise,
+            step => step,
         }
     }
 
@@ -135,7 +135,7 @@ impl<S: Send + 'static> Engine<S> {
             BranchHeads::Each(heads, clone) => (heads[branch], catch_panic(|| clone(&open.before))),
             BranchHeads::Map(head, _) => {
                 let next = open.items.as_mut().and_then(Iterator::next);
-                (*head, Ok(next.expect("there is an item for each branch")))
+                (*head, Ok(next.expect("a map has an item for each branch")))
             }
         };
         let state = match state {
@@ -147,17 +147,17 @@ impl<S: Send + 'static> Engine<S> {
         let branch = branch as u32;
         let path = BranchPath::branch_of(&open.path, branch);
         let mut lane = Lane::new(head, Some(state), TokenId { sequence, branch }, path, *join);
-        lane.home = NonZeroU32::new(place as u32 + 1);
+        lane.fan_out = NonZeroU32::new(place as u32 + 1);
         (lane.spawned, lane.iteration) = (open.spawned, iteration);
         Ok(lane)
     }
 
     /// Runs new branches on the fast path, as many as the limit allows.
-    fn sprint_branches(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> JoinStep<S> {
+    fn run_on_fast_path(&mut self, plan: &Plan<S>, place: usize, cx: &mut Context<'_>) -> JoinStep<S> {
         let open = self.opened(place);
         let options = &fork_of(plan, open.node).options;
         let limit = options.limit.unwrap_or(open.total);
-        if open.spawned || self.stepper.is_watched {
+        if open.spawned || self.stepper.needs_full_path {
             return JoinStep::Stay;
         }
         loop {
@@ -190,7 +190,7 @@ impl<S: Send + 'static> Engine<S> {
                     let ends_all = cuts_off || error.fault().ends_run();
                     return match if ends_all { JoinStep::Stay } else { self.start_branches(plan, place) } {
                         JoinStep::Stay => JoinStep::To(number, Err(error)),
-                        rise => rise,
+                        step => step,
                     };
                 }
                 // It has registered the waker of the run. If each lane has its own waker, it must
