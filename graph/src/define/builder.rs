@@ -244,10 +244,11 @@ pub trait Runnable {}
 impl<S> Graph<S> {
     /// Never compiles: explains that `compile` must come first.
     #[doc(hidden)]
-    pub fn run(&self, _state: S)
+    pub fn run(&self, _state: S) -> std::future::Pending<Result<S, BoxError>>
     where
         Self: Runnable,
     {
+        std::future::pending()
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum NodeFn<S> {
 /// `E` is any error that converts into [`BoxError`]. The parameter `Shape` tells the two parameter
 /// lists apart; the compiler infers it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a node of a graph over the state `{S}`",
+    message = "this cannot be a node of a graph over the state `{S}`",
     label = "not a node over `{S}`",
     note = "write `async fn node(state: {S}) -> {S}`, or `async fn node(cx: NodeContext, state: {S}) -> Result<{S}, E>` where `E: Into<BoxError>`",
     note = "a closure must name the type of its parameter and return a `Send` future: `|state: {S}| async move {{ state }}`"
@@ -148,7 +148,7 @@ pub(crate) enum RouterFn<S> {
 /// the next node, as any type that implements `AsRef<str>`. The parameter `Shape` tells the two
 /// apart; the compiler infers it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a router of a graph over the state `{S}`",
+    message = "this cannot be a router of a graph over the state `{S}`",
     label = "not a router over `{S}`",
     note = "write `fn router(state: &{S}) -> &'static str`, or `fn router(cx: &NodeContext, state: &{S}) -> String`; a router is not async",
     note = "a closure must name the type of its parameter: `|state: &{S}| END`"

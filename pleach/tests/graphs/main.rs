@@ -17,6 +17,7 @@ mod grace_stored;
 mod hooks;
 mod limits;
 mod model;
+mod node_output;
 mod policy;
 mod run;
 mod subgraph;
