@@ -237,8 +237,8 @@ impl Known {
                 found.push(("twice", thing.clone()));
             }
             let Some(since) = self.things.get(thing) else { continue };
-            let results = acknowledged.get(&since.sequence).is_some_and(|results| *results < entry.order);
-            let is_known = since.order < entry.order || results;
+            let was_acknowledged = acknowledged.get(&since.sequence).is_some_and(|known_at| *known_at < entry.order);
+            let is_known = since.order < entry.order || was_acknowledged;
             // A driver that claimed the run after the record was written has read it.
             if since.epoch < *epoch || (since.epoch == *epoch && is_known) {
                 let what = format!("{thing} began with epoch {epoch}, but was durable since record {}", since.sequence);

@@ -178,7 +178,7 @@ fn test_one(
 
     if options.has("mutants") {
         let begun = Instant::now();
-        mutants::run(&site)?.iter().for_each(|results| println!("{name}: {results}"));
+        mutants::run(&site)?.iter().for_each(|result| println!("{name}: {result}"));
         step("all faults were found", begun);
     }
     if options.has("exhaustive") {
