@@ -1,34 +1,37 @@
 //! Counts the tasks of a run that were cancelled and have not ended yet.
 //!
-//! Only their number is kept: a wide fan-out can have very many.
+//! Only the number is stored, because a wide fan-out can have very many tasks.
+//!
+//! Invariant: wakers are cloned, dropped and called while the lock is not held.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// The cancelled tasks of one run that still exist.
+/// The number of cancelled tasks of one run that still exist.
 #[derive(Default)]
 pub(crate) struct CancelledTasks(Mutex<Remaining>);
 
 #[derive(Default)]
 struct Remaining {
     count: usize,
-    /// Woken when the last task has ended.
+    /// Woken when the last cancelled task has ended.
     waker: Option<Waker>,
 }
 
-/// One cancelled task. It has ended when this is dropped.
+/// A cancelled task. It counts until this value is dropped.
 pub(crate) struct CancelledTask(Arc<CancelledTasks>);
 
 impl CancelledTasks {
-    /// Adds one task.
+    /// Counts one more task until the returned value is dropped.
     pub(super) fn add(self: &Arc<Self>) -> CancelledTask {
         self.lock().count += 1;
         CancelledTask(Arc::clone(self))
     }
 
-    /// Returns true if none remains. If not, the waker is woken when the last one ends, in place of the earlier waker.
+    /// Returns true if no cancelled task remains. If not, stores `waker`, replacing the previous
+    /// one, and wakes it when the last task ends.
     pub(super) fn is_empty(&self, waker: Option<&Waker>) -> bool {
-        // Wakers are cloned and dropped while the lock is not held.
+        // Clone and drop wakers while the lock is not held.
         let mut waker = if self.lock().count > 0 { waker.cloned() } else { return true };
         let mut tasks = self.lock();
         if tasks.count > 0 && waker.is_some() {

@@ -1,7 +1,16 @@
 //! `Effect`: work of a node that must not run twice.
 //!
-//! Its result is recorded before the node continues. A later attempt, or another process after a
-//! crash, gets the recorded result.
+//! The result is recorded before the node continues. A later attempt, or another process after a
+//! crash, gets the recorded result. One effect goes through these steps:
+//!
+//! | step | done by | left when |
+//! |---|---|---|
+//! | key taken | `VisitWriter::take_key` | the key is free in this attempt |
+//! | begun | `VisitWriter::begin` | a recorded result exists (done), or the work must run |
+//! | start recorded | `VisitWriter::record_start` | the start record is durable, if one is needed |
+//! | lease checked | `VisitWriter::lease` | this driver holds the run for certain |
+//! | running | `work` | it returns `Ok` (recorded) or `Err` (not recorded) |
+//! | recorded | `VisitWriter::write` | the result is durable; the node continues |
 
 use crate::context::NodeContext;
 use crate::context::visit_writer::VisitWriter;
@@ -16,7 +25,52 @@ use std::fmt;
 use std::future::{Future, IntoFuture, pending};
 use std::marker::PhantomData;
 
-/// An effect on its way; from [`NodeContext::effect`]. Await it for its result.
+/// An effect that has not run yet. Created by [`NodeContext::effect`]; await it to run it.
+///
+/// # Cancel safety
+/// Dropping the future before it completes, as `select!` does, frees the key. A later call with
+/// this key runs `work` again with the same idempotency key, or returns the recorded result. If
+/// `work` had started and the effect is [`once`](Self::once), the node fails with
+/// [`EffectUnknown`](EffectError::EffectUnknown) instead.
+///
+/// # Examples
+///
+/// The second attempt of this node gets the recorded result; the work runs only once.
+///
+/// ```
+/// use pleach::prelude::*;
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let calls = Arc::new(AtomicU32::new(0));
+/// let counter = Arc::clone(&calls);
+/// let charge = move |cx: NodeContext, cents: u32| {
+///     let counter = Arc::clone(&counter);
+///     async move {
+///         let charged: u32 = cx
+///             .effect("charge", move |_key| async move {
+///                 counter.fetch_add(1, Ordering::Relaxed);
+///                 Ok::<_, String>(cents)
+///             })
+///             .once()
+///             .await?;
+///         if cx.attempt() == 1 { Err("the network failed".to_string()) } else { Ok(charged) }
+///     }
+/// };
+/// let graph = Graph::<u32>::new("charging")
+///     .add_node("charge", charge)
+///     .policy("charge", Policy::new().retry(Retry::times(2)))
+///     .add_edge("charge", END)
+///     .set_entry("charge")
+///     .compile()?;
+///
+/// assert_eq!(graph.run(500).await?, 500);
+/// assert_eq!(calls.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an effect happens when it is awaited"]
 pub struct Effect<F, T, E> {
     writer: VisitWriter,
@@ -28,23 +82,41 @@ pub struct Effect<F, T, E> {
 }
 
 impl NodeContext {
-    /// Does something outside that is not to be repeated: `cx.effect("charge", |key| bank.charge(key, cents)).await?`.
+    /// Runs `work` once per visit and records its result.
     ///
-    /// `work` is given a key of its own: the same for every attempt at this effect, and for no other. Its `Ok` is written down before the node
-    /// goes on; whoever comes this way again, by a retry or after a crash, is given that result, and `work` is not called. An `Err` is not written
-    /// down. If it is cut off in between, it is called again with the same key, unless it is to happen [`once`](Effect::once) at most.
-    /// In a stored run, if the node has an undo, a record that the effect begins is written first. So the undo is called also for an effect that
-    /// was cut off by a crash, and [told](NodeContext::unknown_effects) that its outcome is unknown.
+    /// `work` gets an idempotency key. The key is the same for every attempt of this effect and
+    /// differs from the key of every other effect. Pass it to the external system that `work`
+    /// calls.
     ///
-    /// Immediately before `work` is called, a stored run checks that this driver still holds it. If its lease may have ended, by the clock of
-    /// the runtime or by the time of day, the lease is renewed first; if another driver has the run, `work` is not called. A window remains:
-    /// between this check and the moment at which `work` acts outside, in which the process may be stopped; and a
-    /// [`take_over`](crate::Resume::take_over) before the lease has ended. So let `work` use its key where it acts, or make it
-    /// [`once`](Effect::once).
+    /// - `Ok` is recorded before the node continues. A retry, or another process after a crash,
+    ///   gets the recorded result without a call of `work`.
+    /// - `Err` is returned and not recorded. The next attempt calls `work` again with the same key.
+    /// - If `work` is interrupted, for example by a crash, the next attempt calls it again with the
+    ///   same key. Use [`once`](Effect::once) for work that must not be repeated.
     ///
-    /// The same key twice in one attempt fails the node, as [`EffectError`] says; an effect that was dropped before it was done, as by `select!`, may be
-    /// called again. A result that does not come back from JSON as it was (`Some(None)`, `Some(())`, a float that is not a number) fails the
-    /// node after the effect has happened. Effects of an undo are written down like those of a node.
+    /// In an in-memory run, results are recorded in memory, for the attempts of one visit.
+    ///
+    /// # Stored runs
+    /// Before `work` is called, a stored run checks that this driver still holds the lease. If the
+    /// lease may have expired, by the clock of the runtime or of the machine, the driver renews it
+    /// first. If another driver holds the run, `work` is not called. Two cases remain in which two
+    /// drivers call `work`: the process is suspended between this check and the external call, or
+    /// another driver [takes over](crate::Resume::take_over) the run before the lease expires. Use
+    /// the key, or [`once`](Effect::once), if that matters.
+    ///
+    /// If the node has an undo, a start record is written first. So the undo also runs for an
+    /// effect that a crash interrupted, and finds it in
+    /// [`unknown_effects`](NodeContext::unknown_effects).
+    ///
+    /// An undo can use effects too. They are recorded in the same way.
+    ///
+    /// # Errors
+    /// The node fails with an [`EffectError`] if
+    /// - the key is already in use in this attempt, contains a NUL character or is too long,
+    /// - the result changes when it is written to JSON and read back, such as `Some(None)`,
+    ///   `Some(())` or a NaN. In this case the effect has already happened.
+    ///
+    /// See [`Effect`] for cancel safety and an example.
     pub fn effect<F, Fut, T, E>(&self, key: impl Into<String>, work: F) -> Effect<F, T, E>
     where
         F: FnOnce(String) -> Fut,
@@ -56,16 +128,25 @@ impl NodeContext {
 }
 
 impl<F, T, E> Effect<F, T, E> {
-    /// Calls `work` once at most, whatever happens: a record that it begins is written first, which only the driver that holds the run can
-    /// write. If it began and is not known to have ended well, the node fails with
+    /// Calls `work` at most once. Default: an interrupted effect is repeated.
+    ///
+    /// A start record is written before `work` is called. Only the driver that holds the lease can
+    /// write it.
+    ///
+    /// # Errors
+    /// If the effect was started and no result was recorded, the node fails with
     /// [`EffectUnknown`](EffectError::EffectUnknown).
     pub fn once(mut self) -> Self {
         self.once = true;
         self
     }
 
-    /// Compares the result with what is read back from its JSON, by `PartialEq`, besides what its `Serialize` says. A result that differs fails the
-    /// node, after the effect has happened.
+    /// Also compares the result, by `PartialEq`, with the value read back from its JSON. Default:
+    /// only the serialised structure is compared.
+    ///
+    /// # Errors
+    /// If they differ, the node fails with [`Unstorable`](EffectError::Unstorable). The effect has
+    /// already happened then.
     pub fn compare_result(mut self) -> Self
     where
         T: PartialEq,
@@ -86,7 +167,7 @@ where
     type IntoFuture = BoxFuture<'static, Result<T, E>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.happen())
+        Box::pin(self.run())
     }
 }
 
@@ -96,43 +177,34 @@ where
     Fut: Future<Output = Result<T, E>>,
     T: Serialize + DeserializeOwned,
 {
-    async fn happen(self) -> Result<T, E> {
+    async fn run(self) -> Result<T, E> {
         let Self { writer, key, work, once, equal, .. } = self;
         if let Err(error) = writer.check_key(&key) {
             return writer.fail(error).await;
         }
-        // Before anything happens that could not be undone.
+        // Check this first: an effect without a usable undo must not start.
         if let Some(why) = writer.records.unusable_undo() {
             return writer.fail(why).await;
         }
-        let Some(using) = writer.take_key(Namespace::Effect, &key) else {
+        let Some(key_guard) = writer.take_key(Namespace::Effect, &key) else {
             return writer.fail(EffectError::UsedTwice { key }).await;
         };
-        let (idempotency_key, note) = match writer.begin(&key, once) {
+        let (idempotency_key, start_record) = match writer.begin(&key, once) {
             Some(Ok(EffectBegin::Recorded(RecordedValue { json, recorded_by }))) => {
                 let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
                     Err(error) => return writer.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
                 };
                 let _delivering = writer.durable_value(recorded_by).await;
-                using.deliver();
+                key_guard.deliver();
                 return Ok(value);
             }
-            Some(Ok(EffectBegin::Work { idempotency_key, note })) => (idempotency_key, note),
+            Some(Ok(EffectBegin::Work { idempotency_key, start_record })) => (idempotency_key, start_record),
             Some(Err(error)) => return writer.fail(error).await,
             None => return pending().await,
         };
         let Some(_running) = RunningEffect::new(&writer) else { return pending().await };
-        match note {
-            StartRecord::None => {}
-            StartRecord::Submitted(sequence) => writer.durable(sequence).await,
-            StartRecord::ToWrite => {
-                writer.lease().await;
-                let begun_with = once.then(|| idempotency_key.clone());
-                let body = VisitRecordBody { key: key.clone(), begun_with, repeats: !once, ..VisitRecordBody::default() };
-                writer.write(Kind::Started, body).await;
-            }
-        }
+        writer.record_start(&key, once, &idempotency_key, start_record).await;
         writer.lease().await;
         if !writer.start(&key, once) {
             return pending().await;
@@ -140,11 +212,11 @@ where
         let value = match work(idempotency_key).await {
             Ok(value) => value,
             Err(error) => {
-                // It says that it did not happen.
+                // An error means that the effect did not happen.
                 if let Some(mut records) = writer.records.lock_for(writer.attempt) {
-                    records.say_not_done(&key);
+                    records.mark_not_done(&key);
                 }
-                using.deliver();
+                key_guard.deliver();
                 return Err(error);
             }
         };
@@ -153,69 +225,88 @@ where
             Err(why) => return writer.fail(EffectError::Unstorable { key, why }).await,
         };
         writer.write(Kind::Effect, VisitRecordBody { key, value: Some(json), ..VisitRecordBody::default() }).await;
-        using.deliver();
+        key_guard.deliver();
         Ok(value)
     }
 }
 
 impl VisitWriter {
-    /// Begins an effect: its result if that was recorded, else the idempotency key to do it with. `None` if the attempt was cut off.
+    /// Begins an effect. Returns its recorded result, or the idempotency key for the work. Returns
+    /// `None` if the attempt was abandoned.
     fn begin(&self, key: &str, once: bool) -> Option<Result<EffectBegin, EffectError>> {
         let idempotency_key = self.effect_key(key);
         let mut records = self.records.lock_for(self.attempt)?;
-        let kept = records.kept(Namespace::Effect, key);
-        if let Some(known) = kept.known() {
+        let key_state = records.key_state(Namespace::Effect, key);
+        if let Some(known) = key_state.known() {
             return Some(Ok(EffectBegin::Recorded(known)));
         }
-        // One that has begun keeps the key that it was begun with, whatever was written anew since.
-        let idempotency_key = kept.begun_with.clone().unwrap_or(idempotency_key);
-        if kept.is_started && once {
+        // An effect that was started before keeps its key, even if its records were rewritten
+        // since.
+        let idempotency_key = key_state.begun_with.clone().unwrap_or(idempotency_key);
+        if key_state.is_started && once {
             return Some(Err(EffectError::EffectUnknown { key: key.to_string(), idempotency_key }));
         }
-        // If the visit is cut off by a failure after a crash, the log must say that the effect may have happened.
-        let is_noted = once || (self.has_undo && self.log().is_some());
-        // An earlier call may have been dropped while its note was being written.
-        let is_submitted = if once { kept.begun_with.is_some() } else { kept.is_begun };
-        let note = match (is_noted, is_submitted) {
-            (false, _) => StartRecord::None,
-            (true, true) => StartRecord::Submitted(kept.begun_by),
+        // Needed after a crash: the log must show that the effect may have happened.
+        let is_needed = once || (self.has_undo && self.log().is_some());
+        // An earlier call may have been dropped while its start record was being written.
+        let is_submitted = if once { key_state.begun_with.is_some() } else { key_state.is_begun };
+        let start_record = match (is_needed, is_submitted) {
+            (false, _) => StartRecord::Unneeded,
+            (true, true) => StartRecord::Submitted(key_state.begun_by),
             (true, false) => StartRecord::ToWrite,
         };
         records.begin_effect(key);
-        Some(Ok(EffectBegin::Work { idempotency_key, note }))
+        Some(Ok(EffectBegin::Work { idempotency_key, start_record }))
     }
 
-    /// The work of an effect is called next. Whether it may be: the attempt was not cut off.
+    /// Writes the start record of an effect, if it needs one, and waits until it is durable.
+    async fn record_start(&self, key: &str, once: bool, idempotency_key: &str, start_record: StartRecord) {
+        match start_record {
+            StartRecord::Unneeded => {}
+            StartRecord::Submitted(sequence) => self.durable(sequence).await,
+            StartRecord::ToWrite => {
+                self.lease().await;
+                let begun_with = once.then(|| idempotency_key.to_string());
+                let body = VisitRecordBody { key: key.to_string(), begun_with, repeats: !once, ..VisitRecordBody::default() };
+                self.write(Kind::Started, body).await;
+            }
+        }
+    }
+
+    /// Marks the work as called. Returns false if the attempt was abandoned; then the work must not
+    /// be called.
     fn start(&self, key: &str, once: bool) -> bool {
         let Some(mut records) = self.records.lock_for(self.attempt) else { return false };
-        records.kept(Namespace::Effect, key).is_started |= once;
+        records.key_state(Namespace::Effect, key).is_started |= once;
         true
     }
 
-    /// The idempotency key of one effect of this visit.
+    /// Returns the idempotency key of an effect of this visit.
     fn effect_key(&self, key: &str) -> String {
         let run = self.graph_cx.run();
         run.keys(self.is_undo).of_effect(run.key_token(self.token, self.is_undo), key)
     }
 }
 
-/// How an effect begins.
+/// The result of [`VisitWriter::begin`].
 enum EffectBegin {
-    /// Its result is known.
+    /// The result is already recorded.
     Recorded(RecordedValue),
-    /// It is to be done, with this idempotency key, once it is noted.
-    Work { idempotency_key: String, note: StartRecord },
+    /// The work must run with this idempotency key, after the start record is durable.
+    Work { idempotency_key: String, start_record: StartRecord },
 }
 
-/// The note that an effect begins. The work is called when it is durable.
+/// The record that an effect starts. The work is called when it is durable.
 enum StartRecord {
-    None,
+    /// No start record is needed.
+    Unneeded,
+    /// The record has to be written.
     ToWrite,
-    /// It is the record of this sequence.
+    /// The record with this sequence number was submitted before.
     Submitted(u64),
 }
 
-/// While it lives, its node does more than wait.
+/// Keeps a node from counting as parked while one of its effects runs.
 struct RunningEffect<'a>(&'a VisitWriter, Option<EffectGuard<'a>>);
 
 impl<'a> RunningEffect<'a> {
@@ -227,7 +318,7 @@ impl<'a> RunningEffect<'a> {
 impl Drop for RunningEffect<'_> {
     fn drop(&mut self) {
         self.1 = None;
-        self.0.tell_if_parked();
+        self.0.wake_driver_if_parked();
     }
 }
 

@@ -1,5 +1,8 @@
-//! `RunEvent` and `Hooks`: the events of a run, reported as they happen. Without a listener no
-//! event is built.
+//! `RunEvent` and `Hooks`: the events of a run, reported as they happen.
+//!
+//! 1. Hooks run in the task of the run, in the order in which they were added.
+//! 2. Without a listener no event is built.
+//! 3. A panic of a hook is caught and does not affect the run.
 
 use crate::error::{During, PanicError, RunError};
 use crate::token::BranchPath;
@@ -9,131 +12,173 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many panics of hooks are kept.
+/// The most panics of hooks that are recorded.
 const HOOK_PANICS_KEPT_MAX: usize = 16;
 
-/// One visit of a node, and one attempt at it.
+/// Identifies one attempt of one visit of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Visit {
-    /// The node; those of a subgraph are `subgraph/node`.
+    /// The id of the node. For a node inside a subgraph: `subgraph/node`.
     pub node: Arc<str>,
-    /// Which attempt, from 1 on.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
-    /// How many visits led here, one after the other, this one included: see [`NodeContext::iteration`](crate::NodeContext::iteration).
+    /// The number of consecutive visits that led here, including this one. See
+    /// [`NodeContext::iteration`](crate::NodeContext::iteration).
     pub iteration: u64,
-    /// In which branch of which fan-out.
+    /// The branches of the fan-outs in which the node runs.
     pub branch: BranchPath,
 }
 
-/// Something that happened in a run. Hooks see the state by reference, `RunEvent<&S>`; a stream gives it away, `RunEvent<S>`.
+/// An event of a run.
+///
+/// Hooks get `RunEvent<&S>`, with the state by reference. A stream yields `RunEvent<S>`, with a
+/// clone of the state.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::graph::RunEvent;
+/// use std::sync::{Arc, Mutex};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("doubling")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let lines = Arc::new(Mutex::new(Vec::new()));
+/// let log = Arc::clone(&lines);
+/// let hooks = Hooks::new(move |event: &RunEvent<&u32>| match event {
+///     RunEvent::NodeStarted { visit, state } => {
+///         log.lock().unwrap().push(format!("{} gets {state}", visit.node));
+///     }
+///     RunEvent::NodeFinished { visit, outcome: Ok(state) } => {
+///         log.lock().unwrap().push(format!("{} returns {state}", visit.node));
+///     }
+///     _ => {} // new variants may be added
+/// });
+///
+/// graph.run(21).hooks(hooks).await?;
+/// assert_eq!(*lines.lock().unwrap(), ["double gets 21", "double returns 42"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RunEvent<T> {
-    /// An attempt at a node begins.
+    /// An attempt of a node starts.
     NodeStarted {
-        /// Which.
+        /// The node and the attempt that start.
         visit: Visit,
-        /// What the node is given.
+        /// The state that the node gets.
         state: T,
     },
-    /// An attempt at a node has ended.
+    /// An attempt of a node has ended.
     NodeFinished {
-        /// Which.
+        /// The node and the attempt that ended.
         visit: Visit,
-        /// The new state, or why there is none.
+        /// The new state, or the reason of the failure.
         outcome: Result<T, Arc<Reason>>,
     },
-    /// A failed attempt will be repeated.
+    /// An attempt failed and the node will be retried.
     NodeRetried {
-        /// The attempt that failed.
+        /// The node and the attempt that failed.
         visit: Visit,
-        /// How long until the next one.
+        /// The wait before the next attempt.
         wait: Duration,
     },
-    /// A fan-out begins.
+    /// A fan-out starts all its branches.
     Forked {
-        /// The node it starts from.
+        /// The node from which the fan-out starts.
         node: Arc<str>,
-        /// How many branches it has.
+        /// The number of branches of this fan-out.
         branches: usize,
-        /// The state that the branches begin with, or were made from.
+        /// The state from which the states of the branches are made.
         state: T,
     },
-    /// A branch has failed.
+    /// A branch of a fan-out has failed.
     BranchFailed {
-        /// The node the fan-out starts from.
+        /// The node from which the fan-out starts.
         node: Arc<str>,
-        /// Which branch.
+        /// The index of the branch, starting at 0.
         branch: usize,
-        /// Why, in words.
+        /// The error of the branch, as text.
         error: Arc<str>,
-        /// Its last state, if the engine holds it.
+        /// The last state of the branch, if the engine still has it.
         state: Option<T>,
     },
-    /// The branches are one again.
+    /// All branches of a fan-out have been merged.
     Joined {
-        /// The node the fan-out started from.
+        /// The node from which the fan-out started.
         node: Arc<str>,
         /// The merged state.
         state: T,
     },
-    /// A node said something: progress, a word of an answer.
+    /// A node called [`emit`](crate::NodeContext::emit) with a value.
     Emitted {
-        /// The node.
+        /// The node and the attempt that emitted the value.
         visit: Visit,
-        /// What it said.
+        /// The emitted value, of any type.
         value: Emission,
     },
-    /// An attempt at a node of a subgraph begins. Its state is of another type.
+    /// An attempt of a node inside a subgraph starts. The subgraph has another state type, so the
+    /// event has no state.
     InnerStarted {
-        /// Which.
+        /// The node and the attempt that start.
         visit: Visit,
     },
-    /// An attempt at a node of a subgraph has ended.
+    /// An attempt of a node inside a subgraph has ended.
     InnerFinished {
-        /// Which.
+        /// The node and the attempt that ended.
         visit: Visit,
-        /// Why it failed, if it did.
+        /// The reason of the failure, or `None` after success.
         failed: Option<Arc<Reason>>,
     },
-    /// A record of a stored run is durable: it survives whatever happens now.
+    /// A record of a stored run is durable: it survives a crash of the process.
     Checkpointed {
-        /// Its sequence.
+        /// The sequence number of the record.
         sequence: u64,
     },
-    /// A message that was posted to the run was refused, and is taken out of its inbox: the node that waits for it cannot read it and keeps
-    /// waiting, or the message was damaged in the store.
-    LetterRefused {
-        /// `answer/KEY`, `signal/NAME`, or the name of a command.
+    /// A message to the run was rejected and is removed from the inbox with the next commit.
+    ///
+    /// Either the waiting node cannot decode the message and keeps waiting, or the message was
+    /// damaged in the store.
+    MessageRejected {
+        /// The name of the message: `answer/KEY`, `signal/NAME` or the name of a command.
         name: Arc<str>,
-        /// Why.
+        /// The reason of the rejection, as text.
         why: Arc<str>,
     },
-    /// The run waits for the lease of another driver to end, for more than a second. If that driver is dead,
-    /// [`take_over`](crate::Resume::take_over) claims the run at once.
+    /// The run waits for the lease of another driver to expire, for more than a second.
+    ///
+    /// If that driver is dead, [`take_over`](crate::Resume::take_over) claims the run immediately.
     LeaseAwaited {
-        /// The driver that holds the run.
+        /// The name of the driver that holds the lease.
         holder: Arc<str>,
-        /// How long its lease lasts if it is not renewed.
+        /// The time until the lease expires without a renewal.
         left: Duration,
     },
-    /// The store is unavailable. What failed is repeated while the lease of the run lasts.
+    /// The store is unavailable. The failed call is repeated while the lease of the run lasts.
     StoreUnavailable {
-        /// The first failure, in words.
+        /// The error of the first failed call, as text.
         error: Arc<str>,
     },
-    /// The store answers again.
+    /// The store answers again after an outage.
     StoreAnswers,
-    /// The store failed, and a run that was told to do its best goes on without it.
+    /// The store failed. The run continues without it, because it is
+    /// [best-effort](crate::RunOptions::best_effort).
     CheckpointsLost {
-        /// Why, in words.
+        /// The error of the store, as text.
         error: Arc<str>,
     },
 }
 
 impl<S> RunEvent<&S> {
-    /// The same event with a state of its own.
+    /// Returns the same event with a clone of the state.
     pub fn cloned(&self) -> RunEvent<S>
     where
         S: Clone,
@@ -158,7 +203,7 @@ impl<S> RunEvent<&S> {
             Self::InnerStarted { visit } => RunEvent::InnerStarted { visit: visit.clone() },
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
             Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
-            Self::LetterRefused { name, why } => RunEvent::LetterRefused { name: Arc::clone(name), why: Arc::clone(why) },
+            Self::MessageRejected { name, why } => RunEvent::MessageRejected { name: Arc::clone(name), why: Arc::clone(why) },
             Self::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: Arc::clone(holder), left: *left },
             Self::StoreUnavailable { error } => RunEvent::StoreUnavailable { error: Arc::clone(error) },
             Self::StoreAnswers => RunEvent::StoreAnswers,
@@ -182,12 +227,12 @@ impl<T> RunEvent<T> {
             | Self::StoreUnavailable { .. }
             | Self::StoreAnswers
             | Self::CheckpointsLost { .. }
-            | Self::LetterRefused { .. } => "",
+            | Self::MessageRejected { .. } => "",
         }
     }
 }
 
-/// What a node [emitted](crate::NodeContext::emit): a value of any type.
+/// A value of any type that a node [emitted](crate::NodeContext::emit).
 #[derive(Clone)]
 pub struct Emission(Arc<dyn Any + Send + Sync>);
 
@@ -196,12 +241,12 @@ impl Emission {
         Self(Arc::new(value))
     }
 
-    /// The value, if it is a `T`.
+    /// Returns the value if it has type `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 
-    /// The value, if it is a text: a `String` or a `&'static str`.
+    /// Returns the value if it is a `String` or a `&'static str`.
     pub fn text(&self) -> Option<&str> {
         self.get::<String>().map(String::as_str).or_else(|| self.get::<&'static str>().copied())
     }
@@ -218,9 +263,36 @@ impl fmt::Debug for Emission {
 
 type Hook<S> = Box<dyn Fn(&RunEvent<&S>) + Send + Sync>;
 
-/// Functions that are called as a run goes on, in its own task, in order. Cheap to clone, and good for many runs.
+/// Functions that the run calls for each of its events.
 ///
-/// A hook that panics is recorded in [`panics`](Self::panics), and changes nothing.
+/// They run in the task of the run, in the order in which they were added, so they must not block.
+/// Clones share the functions and their recorded panics; one value can serve many runs.
+///
+/// A panic of a hook is caught and recorded in [`panics`](Self::panics). It does not affect the
+/// run.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("doubling")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let hooks = Hooks::around_nodes(
+///     |visit, state| println!("{} starts with {state}", visit.node),
+///     |visit, outcome| println!("{} ends with {outcome:?}", visit.node),
+/// );
+/// graph.run(21).hooks(hooks.clone()).await?;
+/// assert!(hooks.panics().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Hooks<S>(Arc<HookList<S>>);
 
 struct HookList<S> {
@@ -229,12 +301,12 @@ struct HookList<S> {
 }
 
 impl<S: 'static> Hooks<S> {
-    /// Calls `hook` at everything that happens.
+    /// Creates hooks that call `hook` for every event.
     pub fn new(hook: impl Fn(&RunEvent<&S>) + Send + Sync + 'static) -> Self {
         Self::of(vec![Box::new(hook)])
     }
 
-    /// Calls `started` before each attempt at a node and `finished` after it.
+    /// Creates hooks that call `started` before and `finished` after each attempt of a node.
     pub fn around_nodes(
         started: impl Fn(&Visit, &S) + Send + Sync + 'static,
         finished: impl Fn(&Visit, Result<&S, &Reason>) + Send + Sync + 'static,
@@ -251,13 +323,13 @@ impl<S: 'static> Hooks<S> {
         Self(Arc::new(HookList { hooks, panics: Mutex::default() }))
     }
 
-    /// Calls those of `self`, then those of `other`.
+    /// Returns hooks that call the functions of `self`, then the functions of `other`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::of(vec![Box::new(move |event| self.call(event)), Box::new(move |event| other.call(event))])
     }
 
-    /// The first panics of these hooks, 16 at most.
+    /// Returns the first panics of these hooks, at most 16.
     pub fn panics(&self) -> Vec<PanicError> {
         self.0.panics.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -287,13 +359,13 @@ impl<S> fmt::Debug for Hooks<S> {
     }
 }
 
-/// How a branch failed, for whoever listens.
+/// Reports the failure of a branch to the hooks.
 pub(crate) fn branch_failed<S: 'static>(hooks: &Hooks<S>, node: &Arc<str>, branch: usize, error: &mut RunError<S>) {
     let text = error.to_string().into();
     hooks.call(&RunEvent::BranchFailed { node: Arc::clone(node), branch, error: text, state: error.state() });
 }
 
-/// Brings to the hooks what happens where the state is of another type.
+/// Returns a listener that forwards events without a typed state to the hooks.
 pub(crate) fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
     Box::new(move |visit, aside| {
         hooks.call(&match aside {
@@ -304,9 +376,10 @@ pub(crate) fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
     })
 }
 
-/// Hears what happens where the state is of another type, or there is none.
+/// Receives events from code that does not know the state type of the run: subgraphs and `emit`.
 pub(crate) type Listener = Box<dyn Fn(Visit, InnerEvent) + Send + Sync>;
 
+/// An event without a typed state.
 pub(crate) enum InnerEvent {
     Emitted(Emission),
     Started,

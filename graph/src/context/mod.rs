@@ -1,12 +1,25 @@
-//! What a node can use while it runs.
+//! The context of a node: what its code can use while it runs.
 //!
-//! [`NodeContext`] is the view of one node. It leads to the context of its graph and its run
-//! (`run_context`), to effects (`effect`), to durable waits (`wait`) and to events (`events`).
+//! [`NodeContext`] belongs to one attempt of one node. It gives access to:
+//! - the ids and limits of the attempt (this file),
+//! - the graph and the run (`run_context`),
+//! - effects, which are recorded and not repeated (`effect`),
+//! - durable waits: interrupts and signals (`wait`), sleeps (`sleep`),
+//! - the undo of the node (`undo`) and the events of the run (`events`).
+//!
+//! `visit_writer` writes the records of a visit. `cancelled_tasks` counts the tasks of a run that
+//! were cancelled and still exist.
+//!
+//! Invariants:
+//! 1. A context is owned. It stays usable after its attempt has ended, but then it records nothing.
+//! 2. A plain node pays for nothing here: [`NodeDetails`] is allocated on first use.
+//! 3. No waker is called under a lock of this room.
 
 pub(crate) mod cancelled_tasks;
 pub(crate) mod effect;
 pub(crate) mod events;
 pub(crate) mod run_context;
+mod sleep;
 pub(crate) mod undo;
 pub(crate) mod visit_writer;
 mod wait;
@@ -26,7 +39,62 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What a node is given besides the state, if it asks for it. It is owned, so that a node may keep it across awaits.
+/// The context of one attempt of a node.
+///
+/// A node that takes a context as its first argument gets one for each attempt. It is owned, so the
+/// node can keep it across awaits and move it into the futures that it creates.
+///
+/// | method | use |
+/// |---|---|
+/// | [`effect`](Self::effect) | Runs work that must not run twice and records its result. |
+/// | [`interrupt`](Self::interrupt) | Asks a question outside the run and waits for the answer. |
+/// | [`signal`](Self::signal) | Waits for a named signal. |
+/// | [`sleep`](Self::sleep) | Waits for a time that survives restarts. |
+/// | [`record_undo`](Self::record_undo) | Records the payload for the undo of the node. |
+/// | [`emit`](Self::emit) | Sends a value to the hooks or the stream of the run. |
+///
+/// # Examples
+///
+/// An order is charged, approved and shipped. The run pauses at the interrupt and continues when it
+/// is resumed with an answer. The charge is not repeated.
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::durable::RunRemote;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let order = |cx: NodeContext, cents: u32| async move {
+///     // Charges at most once. The key is the same for each attempt.
+///     let receipt: String = cx
+///         .effect("charge", move |key| async move {
+///             Ok::<_, String>(format!("{cents} cents, {key}"))
+///         })
+///         .once()
+///         .await?;
+///     // Survives a restart of the process: the first deadline is recorded.
+///     cx.sleep("settle", Duration::from_millis(5)).await;
+///     let discount: u32 = cx.signal("discount").await;
+///     let approved: bool = cx.interrupt("approve", &receipt).await;
+///     if approved { Ok(cents - discount) } else { Err("not approved".to_string()) }
+/// };
+/// let graph = Graph::<u32>::new("order")
+///     .add_node("order", order)
+///     .add_edge("order", END)
+///     .set_entry("order")
+///     .compile()?;
+///
+/// let store = MemoryStore::new();
+/// let remote: RunRemote = graph.run(500).id("order-7").checkpoint(&store).enqueue().await?;
+/// remote.signal("discount", &50).await?;
+/// let paused = graph.resume("order-7").checkpoint(&store).await.unwrap_err();
+/// assert!(matches!(paused.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]));
+///
+/// let total = graph.resume("order-7").resume_with("approve", &true).checkpoint(&store).await?;
+/// assert_eq!(total, 450);
+/// # Ok(())
+/// # }
+/// ```
 pub struct NodeContext {
     pub(crate) graph_cx: Arc<GraphContext>,
     pub(crate) node: u32,
@@ -37,75 +105,91 @@ pub struct NodeContext {
     pub(crate) details: OnceLock<Box<NodeDetails>>,
 }
 
-/// What few nodes have.
+/// The rarely used parts of a [`NodeContext`].
 #[derive(Default)]
 pub(crate) struct NodeDetails {
+    /// The deadline of the attempt, from the node's own timeout.
     pub(crate) deadline: Option<Instant>,
-    /// The type that the undo of the node takes. Without an undo, what the node records is dropped.
+    /// The type that the undo of the node takes. Without an undo, recorded payloads are dropped.
     pub(crate) undo_takes: Option<UndoTakes>,
-    /// In place of the run's: of code that runs after the run was ended, and of a node with a cancel grace.
+    /// A cancel token that replaces the token of the run: for code that runs after the run has
+    /// ended, and for a node with a cancel grace.
     pub(crate) fresh: Option<CancelToken>,
-    /// Of an undo: the record that it undoes; 0 in a run that is not stored.
+    /// For an undo: the record that it undoes; 0 in an in-memory run.
     pub(crate) undoes: Option<u64>,
-    /// Of an undo: the effects of the visit whose outcome is not known.
+    /// For an undo: the effects of the visit with an unknown outcome.
     pub(crate) unknown: Vec<UnknownEffect>,
-    /// What was written down during this visit; made when it is asked for, where nobody else keeps it.
+    /// The records of this visit. Created on first use if the engine has not set them.
     pub(crate) records: OnceLock<Arc<VisitRecords>>,
-    /// The id of the node, where it is not among those of the graph.
+    /// The id of the node, if the graph has no node with this number.
     pub(crate) name: Option<Arc<str>>,
 }
 
 impl NodeContext {
-    /// The id of the run: the one it was given, else one made up for it.
+    /// Returns the id of the run.
+    ///
+    /// This is the id set with [`RunOptions::id`](crate::RunOptions::id). Default: a random id of
+    /// the form `run-0123456789abcdef`.
     pub fn run_id(&self) -> &str {
         self.graph_cx.run().id()
     }
 
-    /// The id of this node; in a subgraph, `subgraph/node`.
+    /// Returns the id of this node. For a node inside a subgraph: `subgraph/node`.
     pub fn node(&self) -> Arc<str> {
         let other = self.details.get().and_then(|details| details.name.clone());
         other.unwrap_or_else(|| self.graph_cx.name(self.node))
     }
 
-    /// Which attempt at this visit it is, from 1 on.
+    /// Returns the number of the current attempt in this visit, starting at 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// How many visits led here, one after the other, this one included: what [`max_iterations`](crate::RunOptions::max_iterations)
-    /// limits. A branch goes on from the count at its fan-out, and what follows a join from that of the longest branch.
+    /// Returns the number of consecutive visits that led here, including this one.
+    ///
+    /// [`max_iterations`](crate::RunOptions::max_iterations) limits this number. A branch continues
+    /// from the number at its fan-out. After a join, the run continues from the number of its
+    /// longest branch.
     pub fn iteration(&self) -> u64 {
         self.iteration
     }
 
-    /// In which branch of which fan-out this node runs.
+    /// Returns the branches of the fan-outs in which this node runs, outermost first.
     pub fn branch(&self) -> &BranchPath {
         &self.branch
     }
 
-    /// A key for what the node does outside: the same for every attempt at this visit, and for no other visit of any run. The
-    /// undo of a visit has another one.
+    /// Returns a key for calls to external systems.
+    ///
+    /// The key is the same for all attempts of this visit and differs from the key of every other
+    /// visit of every run. The undo of a visit has a different key.
     pub fn idempotency_key(&self) -> String {
         let is_undo = self.undoes().is_some();
         self.graph_cx.run().keys(is_undo).of_visit(self.graph_cx.run().key_token(self.token, is_undo))
     }
 
-    /// The token of the run, to hand on to what the node starts. The node itself is dropped at its await when it is cancelled, or at the
-    /// end of its [cancel grace](crate::Policy::cancel_grace). The token of a node with a grace is cancelled with its branch, too.
+    /// Returns the cancel token of the run, for work that the node starts.
+    ///
+    /// The future of a cancelled node is dropped at its current await, or at the end of its [cancel
+    /// grace](crate::Policy::cancel_grace). A node with a grace has its own token, which is also
+    /// cancelled together with its branch.
     ///
     /// # Panics
-    /// If the run has no runtime to make one on; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).
+    /// Panics if the run has no runtime; see [`RunFault::NoRuntime`](crate::RunFault::NoRuntime).
     pub fn token(&self) -> CancelToken {
         if let Some(fresh) = self.details.get().and_then(|details| details.fresh.as_ref()) {
             return fresh.clone();
         }
         match self.graph_cx.run().token() {
             Ok(token) => token.clone(),
-            Err(fault) => panic!("no token for the run: {fault}"),
+            Err(fault) => panic!("cannot create the cancel token of run {:?}: {fault}", self.run_id()),
         }
     }
 
-    /// When the node will be cut off: by its own timeout, or by the deadline of the run, which an undo does not have.
+    /// Returns the time at which the attempt is cancelled.
+    ///
+    /// This is the earlier of the node's own timeout and the deadline of the run. Returns `None`
+    /// without either, and for an undo.
     pub fn deadline(&self) -> Option<Instant> {
         if self.undoes().is_some() {
             return None;
@@ -114,29 +198,44 @@ impl NodeContext {
         own.into_iter().chain(self.graph_cx.run().deadline()).min()
     }
 
-    /// What the run was [given](crate::RunOptions::extension) of this type: a client, an address of an actor.
+    /// Returns the extension of type `T` of this run, such as a client or an actor address.
+    ///
+    /// Extensions are set with [`RunOptions::extension`](crate::RunOptions::extension). If several
+    /// have this type, the last one is returned.
     pub fn extension<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.graph_cx.run().extension()
     }
 
-    /// Says something to whoever listens to the run: progress, a word of an answer. It costs next to nothing if nobody does.
+    /// Sends a value to the hooks or the stream of the run, such as progress or a part of an
+    /// answer.
+    ///
+    /// Listeners receive it as [`RunEvent::Emitted`](crate::RunEvent::Emitted). Without a listener
+    /// the value is dropped. Emitted values are not stored.
     pub fn emit(&self, value: impl Any + Send + Sync) {
         if let Some(listener) = self.graph_cx.run().listener() {
             listener(self.visit(), InnerEvent::Emitted(Emission::new(value)));
         }
     }
 
-    /// Records what the undo of this node will be given, if the run fails after this node was committed. The last one of the visit counts, in
-    /// whatever attempt it was.
+    /// Records the payload for the undo of this node.
     ///
-    /// Record it before the effects that it undoes: it becomes durable with the next of them, or with the attempt if that fails. A node without
-    /// an undo records nothing. A payload of a type that the undo does not take ([`EffectError::UndoType`]), or that does not come back from JSON as
-    /// it was ([`EffectError::Unstorable`]), fails the node: before its next effect begins, or else at its end.
+    /// The undo runs if the run fails after this node was committed. If a visit records several
+    /// payloads, the last one counts, in any attempt.
+    ///
+    /// Call this before the effects that the undo reverts. The payload becomes durable with the
+    /// next effect, or with the failed attempt. Without an undo, this call does nothing.
+    ///
+    /// # Errors
+    /// The node fails before its next effect begins, or at its end, with
+    /// - [`EffectError::UndoType`] if the undo takes another type,
+    /// - [`EffectError::Unstorable`] if the payload changes when it is written to JSON and read
+    ///   back.
     pub fn record_undo<P: Any + Serialize>(&self, payload: P) {
         let Some(details) = self.details.get() else { return };
         let Some(takes) = details.undo_takes else { return };
         let payload = if TypeId::of::<P>() == takes.type_id {
-            let read = |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("its type was compared"));
+            let read =
+                |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("the type was compared before"));
             stored_json(&payload, None, read)
                 .map(UndoPayload::of)
                 .map_err(|why| EffectError::Unstorable { key: "record_undo".into(), why })
@@ -149,18 +248,20 @@ impl NodeContext {
         }
     }
 
-    /// Of an undo: the effects of the visit that began and whose outcome is not known, since they were cut off by a crash, a failure elsewhere, or
-    /// a `select!`. Each may have happened. Empty for a node.
+    /// Returns the effects of the undone visit that started and whose outcome is unknown.
+    ///
+    /// Each of them may have happened: it was interrupted by a crash, by a failure elsewhere, or by
+    /// a `select!`. Outside an undo the list is empty.
     pub fn unknown_effects(&self) -> &[UnknownEffect] {
         self.details.get().map_or(&[], |details| &details.unknown)
     }
 
-    /// Whether this node has an undo.
+    /// Returns true if this node has an undo.
     pub(crate) fn has_undo(&self) -> bool {
         self.details.get().is_some_and(|details| details.undo_takes.is_some())
     }
 
-    /// The record that this is the undo of, if it is one.
+    /// Returns the record that this context undoes, if it belongs to an undo.
     pub(crate) fn undoes(&self) -> Option<u64> {
         self.details.get()?.undoes
     }

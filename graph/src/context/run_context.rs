@@ -1,4 +1,4 @@
-//! `GraphContext` and `RunContext`: what all nodes of one graph, and of one run, share.
+//! `GraphContext` and `RunContext`: data shared by all nodes of one graph, and of one run.
 //!
 //! A run has one `RunContext`: id, counts, cancel token, runtime, extensions, undo list. The graph
 //! of the run and each running subgraph have a `GraphContext`, which leads to it.
@@ -21,34 +21,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 
-/// What is the same for every node that one engine runs.
+/// The data shared by all nodes that one engine runs.
 pub(crate) struct GraphContext {
     /// The ids of the graph's nodes.
     names: Arc<[Arc<str>]>,
-    /// For a subgraph: the graph around it, and the node that it runs as. Names are put together when they are asked for: kept at every
-    /// level, they would take memory quadratic in the depth.
+    /// For a subgraph: the outer graph and the node that runs it. Names are joined on demand:
+    /// stored at every level, they would need memory quadratic in the depth.
     outer: Option<(Arc<GraphContext>, u32)>,
     /// The token of that node, if it has a cancel grace.
     token: Option<CancelToken>,
     run: RunContext,
 }
 
-/// What belongs to the whole run. In a subgraph it is left empty.
+/// The data of the whole run. Empty in the context of a subgraph.
 #[derive(Default)]
 pub(crate) struct RunContext {
-    /// How many visits may follow one another on one line of control.
+    /// The limit for consecutive visits of one token.
     pub(crate) iterations_max: u64,
-    /// How many nodes the whole run may visit.
+    /// The limit for all visits of the run.
     pub(crate) visits_max: u64,
     pub(crate) many_threads: bool,
     pub(crate) visits: AtomicU64,
     pub(crate) sequence: AtomicU64,
+    /// True if `RunDetails::broken` may have entries.
     pub(crate) has_broken: AtomicBool,
     pub(crate) token: OnceLock<CancelToken>,
     pub(crate) details: OnceLock<Box<RunDetails>>,
 }
 
-/// What many runs have nothing of.
+/// The rarely used parts of a [`RunContext`].
 #[derive(Default)]
 pub(crate) struct RunDetails {
     pub(crate) id: OnceLock<Arc<str>>,
@@ -56,21 +57,23 @@ pub(crate) struct RunDetails {
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
-    /// What cancels a stored run from above. Its own token is made once its deadline is known.
+    /// For a stored run: the token of its parent. The run's own token is created when its deadline
+    /// is known.
     pub(crate) above: OnceLock<CancelToken>,
-    /// What was posted to the run; there if it is stored, or stands in a scope.
+    /// The inbox of the run. Set for stored runs and for runs in a scope.
     pub(crate) inbox: OnceLock<Arc<Inbox>>,
-    /// Where it is told things as a whole; there if it is stored, or stands in a scope.
+    /// The commands to the run. Set for stored runs and for runs in a scope.
     pub(crate) run_control: OnceLock<Arc<RunControl>>,
-    /// Nodes that asked for something impossible, and why they fail.
+    /// Nodes that must fail, with the errors. Their futures stay pending until the engine drops
+    /// them.
     broken: Mutex<Vec<(TokenId, BoxError)>>,
-    /// The log of a run that is stored.
+    /// The log of a stored run.
     pub(crate) log: OnceLock<Arc<RunLog>>,
     undos: Mutex<Vec<UndoableVisit>>,
     cancelled_tasks: Arc<CancelledTasks>,
 }
 
-/// A committed node that can be undone.
+/// A committed visit of a node that has an undo.
 pub(crate) struct UndoableVisit {
     pub(crate) name: Arc<str>,
     pub(crate) undo: Arc<Undo>,
@@ -84,12 +87,14 @@ impl GraphContext {
         Self { names, outer: None, token: None, run }
     }
 
-    /// For the subgraph that runs as `node` of `outer`, with the token of that node if it has its own.
+    /// Creates the context of the subgraph that runs as `node` of `outer`. `token` is the token of
+    /// that node, if it has its own.
     pub(crate) fn of_subgraph(names: Arc<[Arc<str>]>, outer: &Arc<Self>, node: u32, token: Option<CancelToken>) -> Self {
         Self { names, outer: Some((Arc::clone(outer), node)), token, run: RunContext::default() }
     }
 
-    /// The token that cancels this graph: of the innermost node around it that has its own, else of the run.
+    /// Returns the cancel token of this graph: that of the innermost enclosing node that has its
+    /// own, else that of the run.
     pub(crate) fn token(&self) -> Result<&CancelToken, RunFault> {
         let mut at = self;
         loop {
@@ -101,7 +106,7 @@ impl GraphContext {
         }
     }
 
-    /// Why this graph is cancelled, if it is: with the whole run, or with the node that it runs as.
+    /// Returns why this graph was cancelled: with the whole run, or with the node that runs it.
     pub(crate) fn cause(&self) -> Option<Cause> {
         self.run().cause().or_else(|| self.token.as_ref()?.cause())
     }
@@ -118,7 +123,8 @@ impl GraphContext {
         self.outer.is_some()
     }
 
-    /// What the names of its nodes begin with, as the whole run knows them; nothing outside of a subgraph.
+    /// Returns the prefix of node names in this graph, as the whole run uses them. Empty outside
+    /// subgraphs.
     pub(crate) fn prefix(&self) -> String {
         let mut around = Vec::new();
         let mut at = self;
@@ -129,7 +135,7 @@ impl GraphContext {
         around.iter().rev().flat_map(|name| [name, "/"]).collect()
     }
 
-    /// The id of a node as the whole run knows it.
+    /// Returns the id of a node, as the whole run uses it.
     pub(crate) fn name(&self, node: u32) -> Arc<str> {
         let name = &self.names[node as usize];
         match &self.outer {
@@ -152,18 +158,18 @@ impl RunContext {
         self.details.get()?.run_control.get()
     }
 
-    /// Whether no further node may start for now.
+    /// Returns true while the run is paused: no further node may start.
     pub(crate) fn is_held(&self) -> bool {
         self.run_control().is_some_and(|run_control| run_control.is_held())
     }
 
-    /// Lets a node fail that stays pending.
+    /// Makes the node of this token fail. Its future stays pending.
     pub(crate) fn break_node(&self, token: TokenId, why: BoxError) {
         self.details().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, why));
         self.has_broken.store(true, Release);
     }
 
-    /// Why a node that is pending fails, if it does.
+    /// Takes the error that makes a pending node fail, if one was set.
     #[inline]
     pub(crate) fn why_broken(&self, token: TokenId) -> Option<BoxError> {
         if !self.has_broken.load(Acquire) {
@@ -174,7 +180,7 @@ impl RunContext {
         Some(broken.swap_remove(at).1)
     }
 
-    /// An attempt has ended: what it asked for in vain fails nobody any more.
+    /// Drops the errors of an attempt that has ended.
     pub(crate) fn forget_broken(&self, token: TokenId) {
         while self.why_broken(token).is_some() {}
     }
@@ -196,20 +202,20 @@ impl RunContext {
         self.details().id.get_or_init(|| {
             let random = match self.runtime() {
                 Ok(runtime) => runtime.random(),
-                // With no runtime there is nothing to replay either.
+                // Without a runtime no simulation replays the run, so any random id will do.
                 Err(_) => std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
             };
             format!("run-{random:016x}").into()
         })
     }
 
-    /// What idempotency keys of this run are made from.
+    /// Returns the maker of idempotency keys for this run.
     pub(crate) fn keys(&self, is_undo: bool) -> KeyMaker<'_> {
         KeyMaker { run: self.id(), instance: self.log().map(|log| log.instance), is_undo }
     }
 
-    /// The token by which a visit is known outside: one that a migration wrote anew goes on under the keys that it had. What undoes a visit is
-    /// known by the record that placed it.
+    /// Returns the token that idempotency keys are made from. A visit that a migration rewrote
+    /// keeps its keys. An undo uses the record that it undoes.
     pub(crate) fn key_token(&self, token: TokenId, is_undo: bool) -> TokenId {
         match self.log().filter(|_| !is_undo) {
             Some(log) => TokenId { sequence: log.keys_of(token.sequence), ..token },
@@ -217,13 +223,13 @@ impl RunContext {
         }
     }
 
-    /// Whether no further node may be visited.
+    /// Returns true if the visit limit of the run is reached.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.visits.load(Relaxed) >= self.visits_max
     }
 
-    /// Counts one more visit of the whole run; false if the limit is reached.
+    /// Counts a visit. Returns false if the limit is reached.
     #[inline]
     pub(crate) fn count_visit(&self) -> bool {
         if self.many_threads {
@@ -238,7 +244,7 @@ impl RunContext {
         true
     }
 
-    /// The sequence of one more commit.
+    /// Returns the next commit number of an in-memory run.
     #[inline]
     pub(crate) fn next_sequence(&self) -> u64 {
         if self.many_threads {
@@ -249,13 +255,13 @@ impl RunContext {
         sequence
     }
 
-    /// Whether the run is cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.token.get().is_some() && self.cause().is_some()
     }
 
-    /// Why the run is cancelled, if it is. A deadline counts once it has passed, even if no timer could fire yet.
+    /// Returns why the run was cancelled. A deadline counts once it has passed, even if no timer
+    /// has fired yet.
     pub(crate) fn cause(&self) -> Option<Cause> {
         let token = self.token.get()?;
         if let Some(deadline) = token.deadline()
@@ -266,17 +272,17 @@ impl RunContext {
         token.cause()
     }
 
-    /// The runtime that was given, else the one that is found here.
+    /// Returns the runtime of the run. Default: the current runtime, looked up on first use.
     pub(crate) fn runtime(&self) -> Result<&Arc<dyn Runtime>, RunFault> {
-        let place = &self.details().runtime;
-        if let Some(runtime) = place.get() {
+        let cell = &self.details().runtime;
+        if let Some(runtime) = cell.get() {
             return Ok(runtime);
         }
         let found = runtime::find().ok_or(RunFault::NoRuntime)?;
-        Ok(place.get_or_init(|| found))
+        Ok(cell.get_or_init(|| found))
     }
 
-    /// The token of the run; made now if nobody gave or needed one before.
+    /// Returns the cancel token of the run. Created on first use if the options set none.
     pub(crate) fn token(&self) -> Result<&CancelToken, RunFault> {
         if let Some(token) = self.token.get() {
             return Ok(token);
@@ -285,27 +291,29 @@ impl RunContext {
         Ok(self.token.get_or_init(|| CancelToken::root(runtime)))
     }
 
-    /// The scope in which tasks of this run are.
+    /// Returns the scope of the tasks of this run. Created on first use.
     pub(crate) fn scope(&self) -> Result<&Arc<Scope>, RunFault> {
-        let place = &self.details().scope;
-        if let Some(scope) = place.get() {
+        let cell = &self.details().scope;
+        if let Some(scope) = cell.get() {
             return Ok(scope);
         }
         let token = self.token()?;
-        Ok(place.get_or_init(|| Arc::new(Scope::under(token))))
+        Ok(cell.get_or_init(|| Arc::new(Scope::under(token))))
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.token.get().and_then(CancelToken::deadline)
     }
 
-    /// A task was cancelled: see [`are_tasks_gone`](Self::are_tasks_gone).
+    /// Counts a cancelled task until the returned value is dropped; see
+    /// [`are_tasks_gone`](Self::are_tasks_gone).
     pub(crate) fn cancelled_task(&self) -> CancelledTask {
         work_count::visit(1);
         self.details().cancelled_tasks.add()
     }
 
-    /// Whether all cancelled tasks have ended. If not, the waker is woken when the last one does.
+    /// Returns true if all cancelled tasks have ended. If not, wakes `waker` when the last one
+    /// ends.
     pub(crate) fn are_tasks_gone(&self, waker: Option<&Waker>) -> bool {
         work_count::visit(1);
         self.details.get().is_none_or(|details| details.cancelled_tasks.is_empty(waker))
@@ -315,7 +323,7 @@ impl RunContext {
         self.details().undos.lock().unwrap_or_else(PoisonError::into_inner).push(undoable);
     }
 
-    /// All that can be undone, in the order in which it was committed.
+    /// Takes all visits that can be undone, in commit order.
     pub(crate) fn take_undos(&self) -> Vec<UndoableVisit> {
         let Some(details) = self.details.get() else { return Vec::new() };
         std::mem::take(&mut details.undos.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! The undo of a node: a function of a context and the payload that the node recorded.
+//! The undo of a node: a function that takes a context and the payload recorded by the node.
 
 use crate::context::NodeContext;
 use crate::util::future::ErrInto;
@@ -10,19 +10,19 @@ use std::future::Future;
 
 type UndoCall = dyn Fn(NodeContext, &RawValue) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
-/// The type of payload that an undo takes.
+/// The payload type of an undo.
 #[derive(Clone, Copy)]
 pub(crate) struct UndoTakes {
     pub(crate) type_id: TypeId,
     pub(crate) name: &'static str,
-    /// Reads a payload of this type.
+    /// Decodes a payload of this type from JSON.
     pub(crate) read: fn(&RawValue) -> Result<Box<dyn Any>, serde_json::Error>,
 }
 
-/// The undo of a node, for payloads of one type.
+/// The undo function of a node, for one payload type.
 pub(crate) struct Undo {
     pub(crate) takes: UndoTakes,
-    /// Whether it can be called with nothing.
+    /// True if the payload type accepts `null`, so the undo can run without a recorded payload.
     pub(crate) takes_nothing: bool,
     pub(crate) call: Box<UndoCall>,
 }
@@ -39,10 +39,12 @@ impl Undo {
             match serde_json::from_str::<P>(payload.get()) {
                 Ok(payload) => Box::pin(ErrInto { future: undo(cx, payload) }),
                 Err(_) if payload.get() == RawValue::NULL.get() => {
-                    let why = "its node had effects and recorded nothing to undo them by: call `record_undo` before them";
+                    let why = "the node had effects and recorded no undo payload; call `record_undo` before its effects";
                     Box::pin(async move { Err(why.into()) })
                 }
-                Err(error) => Box::pin(async move { Err(format!("what its node recorded cannot be read: {error}").into()) }),
+                Err(error) => {
+                    Box::pin(async move { Err(format!("the recorded undo payload cannot be decoded: {error}").into()) })
+                }
             }
         };
         let takes_nothing = serde_json::from_str::<P>(RawValue::NULL.get()).is_ok();

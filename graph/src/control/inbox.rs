@@ -1,83 +1,46 @@
-//! `Inbox`: signals and answers that no node has taken yet. Nodes take them by name, oldest first.
+//! `Inbox`: the signals and answers of a run that no node has taken yet.
 //!
+//! Nodes take messages by name, oldest first. States of one wait, [`InboxWait`]:
+//!
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | pending: its record is being written | [`Inbox::wait_for`] | [`InboxWait::take`], drop |
+//! | waiting: no message yet | `take` without a message | a message arrives (woken), drop |
+//! | woken: a message is reserved | `wake_waits` | `take` (done), drop (wakes the next wait) |
+//!
+//! Invariants:
 //! 1. Each message wakes one wait, the oldest of its name.
-//! 2. A wait that is dropped after it was woken passes its message on.
+//! 2. A wait that is dropped after it was woken passes its message to the next wait.
 //! 3. No waker is called, cloned or dropped under the lock.
 
+use crate::control::inbox_state::{InboxState, PendingWait, RejectedMessage, kind_of};
 use crate::control::remote::TellError;
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
 use crate::store::INBOX_MAX;
-use crate::store::message_kind::ANSWER;
 use crate::util::work_count;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+/// The inbox of one run, in memory.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<InboxState>);
 
-#[derive(Default)]
-struct InboxState {
-    names: HashMap<String, NamedQueue>,
-    /// How many waits there were so far.
-    waits: u64,
-    /// How many waits have asked for a message, and none is there for them.
-    waiting: usize,
-    /// The waits that have not asked for a message yet, since the record that they wait is being written.
-    beginning: HashMap<u64, PendingWait>,
-    /// Those of them that a message is there for.
-    found: BTreeSet<u64>,
-    /// How many wakers are about to be called.
-    waking: usize,
-    /// How many were taken by nodes that have not written that down yet.
-    in_hand: usize,
-    /// How many messages there are: signals, and answers.
-    count: [usize; 2],
-    refused: Vec<RejectedMessage>,
-    /// Of a run that is not stored: how many messages there were, and their dedup texts.
-    handed_over: u64,
-    dedups: HashSet<String>,
-}
-
-/// The messages of one name, and the waits for them. Each message wakes one wait, the oldest.
-#[derive(Default)]
-struct NamedQueue {
-    messages: VecDeque<Message>,
-    /// Shared, so that none is cloned or dropped while the lock is held.
-    waiting: BTreeMap<u64, Arc<Waker>>,
-    /// Those that were woken: for each of them there is a message.
-    woken: BTreeSet<u64>,
-}
-
-/// A wait that asks for a message once its node was polled after `record` was durable.
-struct PendingWait {
-    records: Arc<VisitRecords>,
-    record: u64,
-}
-
-/// A wait for a message of one name. Dropped after it was woken, it lets another wait have the message.
+/// A wait for a message of one name. If it is dropped after it was woken, the next wait gets the
+/// message.
 pub(crate) struct InboxWait<'a> {
     inbox: &'a Inbox,
     name: String,
     wait: u64,
 }
 
-/// While it lives, somebody has taken a message.
+/// Counts a message as taken until its `Wake` record is submitted.
 pub(crate) struct TakenMessage<'a>(&'a Inbox);
 
 impl Drop for TakenMessage<'_> {
     fn drop(&mut self) {
-        self.0.lock().in_hand -= 1;
+        self.0.lock().taken -= 1;
     }
-}
-
-/// A message that the node which waited for it could not read.
-#[derive(Clone, Debug)]
-pub(crate) struct RejectedMessage {
-    pub(crate) number: u64,
-    pub(crate) name: String,
-    pub(crate) why: String,
 }
 
 impl Inbox {
@@ -85,6 +48,7 @@ impl Inbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds messages in inbox order and wakes one wait for each.
     pub(crate) fn add(&self, messages: impl IntoIterator<Item = Message>) {
         let mut wakers = Vec::new();
         {
@@ -93,14 +57,14 @@ impl Inbox {
                 let name = message.name.clone();
                 state.count[kind_of(&name)] += 1;
                 state.names.entry(name.clone()).or_default().messages.push_back(message);
-                state.hand_out(&name, &mut wakers);
+                state.wake_waits(&name, &mut wakers);
             }
         }
         self.wake(&wakers);
     }
 
-    /// Puts back a message that was taken by a visit which is over, among those of its name by its number.
-    pub(crate) fn give_back(&self, message: Message) {
+    /// Puts back a message that an abandoned attempt had taken, in the order of message numbers.
+    pub(crate) fn put_back(&self, message: Message) {
         let mut wakers = Vec::new();
         {
             let mut state = self.lock();
@@ -108,12 +72,13 @@ impl Inbox {
             state.count[kind_of(&name)] += 1;
             let messages = &mut state.names.entry(name.clone()).or_default().messages;
             messages.insert(messages.partition_point(|known| known.number < message.number), message);
-            state.hand_out(&name, &mut wakers);
+            state.wake_waits(&name, &mut wakers);
         }
         self.wake(&wakers);
     }
 
-    /// Calls the wakers that [`InboxState::hand_out`] gave. From here on their nodes know that they are woken.
+    /// Calls the wakers collected by [`InboxState::wake_waits`]. From here on, the visit records
+    /// show that their nodes are woken.
     fn wake(&self, wakers: &[Arc<Waker>]) {
         if !wakers.is_empty() {
             wakers.iter().for_each(|waker| waker.wake_by_ref());
@@ -121,7 +86,7 @@ impl Inbox {
         }
     }
 
-    /// Wakes all that wait for a message of this name.
+    /// Wakes all waits for messages of this name.
     pub(crate) fn wake_all(&self, name: &str) {
         let wakers: Vec<Arc<Waker>> = {
             let state = self.lock();
@@ -131,8 +96,12 @@ impl Inbox {
         wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 
-    /// Gives a run that is not stored a message, as a store would: one with a dedup text that was there before is none, and there may be so many.
-    pub(crate) fn hand_over(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
+    /// Posts a message to an in-memory run, with the rules of a store: a message with a known dedup
+    /// text is ignored, and the number of messages is limited.
+    ///
+    /// # Errors
+    /// [`TellError::Full`] at [`INBOX_MAX`] messages of this kind, or at as many dedup texts.
+    pub(crate) fn post(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         let number = {
             let mut state = self.lock();
             if dedup.as_ref().is_some_and(|dedup| state.dedups.contains(dedup)) {
@@ -143,154 +112,106 @@ impl Inbox {
                 return Err(TellError::Full { limit: INBOX_MAX });
             }
             state.dedups.extend(dedup);
-            state.handed_over += 1;
-            state.handed_over
+            state.posted += 1;
+            state.posted
         };
         self.add([Message { number, name, payload }]);
         Ok(())
     }
 
-    /// Waits for messages of this name from now on.
-    pub(crate) fn await_letter(&self, name: &str, records: &Arc<VisitRecords>) -> InboxWait<'_> {
+    /// Registers a wait for messages of this name.
+    pub(crate) fn wait_for(&self, name: &str, records: &Arc<VisitRecords>) -> InboxWait<'_> {
         let mut wakers = Vec::new();
         let wait = {
             let mut state = self.lock();
             state.waits += 1;
             let wait = state.waits;
-            state.beginning.insert(wait, PendingWait { records: Arc::clone(records), record: u64::MAX });
-            drop(state.wait(name, wait, Arc::new(Waker::noop().clone())));
-            // If there is a message for it, that is known: the node will take it.
-            state.hand_out(name, &mut wakers);
+            state.pending.insert(wait, PendingWait { records: Arc::clone(records), record: u64::MAX });
+            drop(state.store_wait(name, wait, Arc::new(Waker::noop().clone())));
+            // Reserve a message that already exists: the node will take it.
+            state.wake_waits(name, &mut wakers);
             wait
         };
         self.wake(&wakers);
         InboxWait { inbox: self, name: name.to_string(), wait }
     }
 
-    /// Whether a wait is about to take a message, or a message is in hand. A wait that was woken is known by the visit records of its node.
+    /// Returns true while a wait is about to take a message, or a taken message is not recorded
+    /// yet. After a wait was woken, the visit records of its node show this instead.
     pub(crate) fn is_answering(&self) -> bool {
         let mut state = self.lock();
-        let InboxState { found, beginning, .. } = &mut *state;
-        // A node that was polled since and did not go on with its wait leaves the message alone.
-        while let Some(wait) = found.first()
-            && beginning.get(wait).is_none_or(|wait| wait.records.has_seen(wait.record))
+        let InboxState { reserved, pending, .. } = &mut *state;
+        // A node that was polled since and did not continue this wait leaves the message in the
+        // inbox.
+        while let Some(wait) = reserved.first()
+            && pending.get(wait).is_none_or(|wait| wait.records.has_seen(wait.record))
         {
-            found.pop_first();
+            reserved.pop_first();
         }
-        state.in_hand > 0 || state.waking > 0 || !state.found.is_empty()
+        state.taken > 0 || state.waking > 0 || !state.reserved.is_empty()
     }
 
-    /// Whether somebody has asked for a message that has not come since.
+    /// Returns true if a wait has no message yet.
     pub(crate) fn is_awaited(&self) -> bool {
         self.lock().waiting > 0
     }
 
-    /// Puts aside a message that was not what the node had asked for; the node goes on waiting.
-    pub(crate) fn refuse(&self, message: Message, why: String) {
+    /// Rejects a message that its node cannot use. The node keeps waiting.
+    pub(crate) fn reject(&self, message: Message, why: String) {
         let Message { number, name, .. } = message;
-        self.lock().refused.push(RejectedMessage { number, name, why });
+        self.lock().rejected.push(RejectedMessage { number, name, why });
     }
 
-    /// The messages that were refused since, but for one that a resume brought along.
-    pub(crate) fn take_refused(&self) -> Vec<RejectedMessage> {
+    /// Takes the rejected messages, except a message that a resume carried.
+    pub(crate) fn take_rejected(&self) -> Vec<RejectedMessage> {
         let mut state = self.lock();
-        if state.refused.is_empty() {
+        if state.rejected.is_empty() {
             return Vec::new();
         }
-        let (posted, brought) = std::mem::take(&mut state.refused).into_iter().partition(|message| message.number > 0);
-        state.refused = brought;
+        let (posted, carried) = std::mem::take(&mut state.rejected).into_iter().partition(|message| message.number > 0);
+        state.rejected = carried;
         posted
     }
 
-    /// The answer that a resume brought along, if it was refused.
-    pub(crate) fn refused_answer(&self) -> Option<RejectedMessage> {
-        self.lock().refused.iter().find(|message| message.number == 0).cloned()
+    /// Returns the answer that a resume carried, if it was rejected.
+    pub(crate) fn rejected_answer(&self) -> Option<RejectedMessage> {
+        self.lock().rejected.iter().find(|message| message.number == 0).cloned()
     }
 
-    /// A message that a resume brought along, and that nobody asked for.
-    pub(crate) fn unasked(&self) -> Option<String> {
+    /// Returns the name of a message that a resume carried and no node waited for.
+    pub(crate) fn unclaimed(&self) -> Option<String> {
         let state = self.lock();
         let messages = state.names.values().flat_map(|named| &named.messages);
         messages.filter(|message| message.number == 0).map(|message| message.name.clone()).min()
     }
 }
 
-impl InboxState {
-    /// Wakes a wait for each message of this name that nobody was woken for.
-    fn hand_out(&mut self, name: &str, wakers: &mut Vec<Arc<Waker>>) {
-        let Some(named) = self.names.get_mut(name) else { return };
-        while named.woken.len() < named.messages.len()
-            && let Some((wait, waker)) = named.waiting.pop_first()
-        {
-            work_count::visit(1);
-            named.woken.insert(wait);
-            if self.beginning.contains_key(&wait) {
-                self.found.insert(wait);
-            }
-            (self.waiting, self.waking) = (self.waiting - 1, self.waking + 1);
-            wakers.push(waker);
-        }
-    }
-
-    /// A wait goes on under this waker. The one before it, to be dropped after the lock.
-    fn wait(&mut self, name: &str, wait: u64, waker: Arc<Waker>) -> Option<Arc<Waker>> {
-        if !self.names.contains_key(name) {
-            self.names.insert(name.to_string(), NamedQueue::default());
-        }
-        let named = self.names.get_mut(name).expect("it was added");
-        let replaced = named.waiting.insert(wait, waker);
-        self.waiting += usize::from(replaced.is_none());
-        replaced
-    }
-
-    /// Forgets a wait. Whether it had been woken, and its waker, to be dropped after the lock.
-    fn forget(&mut self, name: &str, wait: u64) -> (bool, Option<Arc<Waker>>) {
-        let Some(named) = self.names.get_mut(name) else { return (false, None) };
-        let waker = named.waiting.remove(&wait);
-        self.waiting -= usize::from(waker.is_some());
-        (named.woken.remove(&wait), waker)
-    }
-
-    /// A wait asks for a message now, or is over. What was kept until then is dropped after the lock.
-    fn begin(&mut self, wait: u64) -> Option<PendingWait> {
-        self.found.remove(&wait);
-        self.beginning.remove(&wait)
-    }
-
-    /// Nothing is kept of a name that nobody uses.
-    fn tidy(&mut self, name: &str) {
-        let is_unused = |named: &NamedQueue| named.messages.is_empty() && named.waiting.is_empty() && named.woken.is_empty();
-        if self.names.get(name).is_some_and(is_unused) {
-            self.names.remove(name);
-        }
-    }
-}
-
 impl<'a> InboxWait<'a> {
-    /// The wait asks for a message once this record is durable.
-    pub(crate) fn asks_after(&self, record: u64) {
-        if let Some(beginning) = self.inbox.lock().beginning.get_mut(&self.wait) {
-            beginning.record = record;
+    /// Sets the record after which this wait can take a message.
+    pub(crate) fn take_after(&self, record: u64) {
+        if let Some(pending) = self.inbox.lock().pending.get_mut(&self.wait) {
+            pending.record = record;
         }
     }
 
-    /// The oldest message that no earlier wait was woken for; if there is none, `waker` is woken when one comes. It is in hand until its taking is
-    /// written down.
+    /// Takes the oldest message that is not reserved for an earlier wait. Without one, stores
+    /// `waker` and wakes it when a message arrives. The guard counts the message as taken until it
+    /// is recorded.
     pub(crate) fn take(&self, waker: &Waker) -> Option<(Message, TakenMessage<'a>)> {
         let waker = Arc::new(waker.clone());
-        let (_replaced, _begun);
+        let (_replaced, _ended);
         let mut state = self.inbox.lock();
-        _begun = state.begin(self.wait);
+        _ended = state.end_pending(self.wait);
         let is_woken = state.names.get(&self.name).is_some_and(|named| named.woken.contains(&self.wait));
         let is_free = state.names.get(&self.name).is_some_and(|named| named.messages.len() > named.woken.len());
         if !is_woken && !is_free {
-            _replaced = state.wait(&self.name, self.wait, waker);
+            _replaced = state.store_wait(&self.name, self.wait, waker);
             return None;
         }
-        _replaced = state.forget(&self.name, self.wait).1;
+        _replaced = state.remove_wait(&self.name, self.wait).1;
         let message = state.names.get_mut(&self.name)?.messages.pop_front()?;
         state.count[kind_of(&self.name)] -= 1;
-        state.in_hand += 1;
+        state.taken += 1;
         Some((message, TakenMessage(self.inbox)))
     }
 }
@@ -298,30 +219,26 @@ impl<'a> InboxWait<'a> {
 impl Drop for InboxWait<'_> {
     fn drop(&mut self) {
         let mut wakers = Vec::new();
-        let (_forgotten, _begun);
+        let (_removed, _ended);
         {
             let mut state = self.inbox.lock();
-            _begun = state.begin(self.wait);
+            _ended = state.end_pending(self.wait);
             let was_woken;
-            (was_woken, _forgotten) = state.forget(&self.name, self.wait);
+            (was_woken, _removed) = state.remove_wait(&self.name, self.wait);
             if was_woken {
-                state.hand_out(&self.name, &mut wakers);
+                state.wake_waits(&self.name, &mut wakers);
             }
-            state.tidy(&self.name);
+            state.remove_if_unused(&self.name);
         }
         self.inbox.wake(&wakers);
     }
-}
-
-/// Which of the two kinds a message is: a signal, or an answer.
-fn kind_of(name: &str) -> usize {
-    usize::from(name.starts_with(ANSWER))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::log::message::answer_name;
+    use std::collections::VecDeque;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::task::Wake;
@@ -347,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn c8_an_answer_wakes_only_the_branch_that_asked() {
+    fn c8_answer_wakes_only_the_branch_that_asked() {
         let (inbox, counters, records) = (Inbox::default(), counters(100), Arc::default());
-        let waits: Vec<_> = (0..100).map(|key| inbox.await_letter(&answer_name(&key.to_string()), &records)).collect();
+        let waits: Vec<_> = (0..100).map(|key| inbox.wait_for(&answer_name(&key.to_string()), &records)).collect();
         for (wait, counter) in waits.iter().zip(&counters) {
             assert!(wait.take(&Arc::clone(counter).into()).is_none());
         }
@@ -362,7 +279,7 @@ mod tests {
     #[test]
     fn c9_signal_wakes_the_oldest_wait_and_passes_on_if_that_is_dropped() {
         let (inbox, counters, records) = (Inbox::default(), counters(3), Arc::default());
-        let mut waits: VecDeque<_> = (0..3).map(|_| inbox.await_letter("go", &records)).collect();
+        let mut waits: VecDeque<_> = (0..3).map(|_| inbox.wait_for("go", &records)).collect();
         let take = |wait: &InboxWait<'_>, number: usize| {
             wait.take(&Arc::clone(&counters[number]).into()).map(|(message, _)| message.number)
         };
@@ -371,29 +288,29 @@ mod tests {
         }
         inbox.add([message(1, "go")]);
         assert_eq!(woken(&counters), [0]);
-        assert!(!inbox.is_answering() && inbox.is_awaited(), "the waker tells of it");
-        assert_eq!(take(&waits[1], 1), None, "the message is for the first");
+        assert!(!inbox.is_answering() && inbox.is_awaited(), "the waker reports it");
+        assert_eq!(take(&waits[1], 1), None, "reserved for the first wait");
         drop(waits.pop_front());
         assert_eq!(woken(&counters), [1]);
         assert_eq!(take(&waits[0], 1), Some(1));
         assert!(!inbox.is_answering());
         inbox.add([message(2, "go"), message(3, "go")]);
-        assert_eq!(woken(&counters), [2], "the other is not waited for");
+        assert_eq!(woken(&counters), [2], "no wait is left for the other");
         assert_eq!((take(&waits[1], 2), take(&waits[0], 1)), (Some(2), Some(3)));
         drop(waits);
         assert!(inbox.lock().names.is_empty() && !inbox.is_awaited());
     }
 
     #[test]
-    fn c9_wait_that_begins_after_the_letter_is_answering_at_once() {
+    fn c9_wait_after_the_message_is_answering_immediately() {
         let (inbox, records) = (Inbox::default(), Arc::default());
         inbox.add([message(1, "go")]);
         assert!(!inbox.is_answering());
-        let wait = inbox.await_letter("go", &records);
+        let wait = inbox.wait_for("go", &records);
         assert!(inbox.is_answering());
         drop(wait);
         assert!(!inbox.is_answering());
-        let wait = inbox.await_letter("go", &records);
+        let wait = inbox.wait_for("go", &records);
         assert_eq!(wait.take(Waker::noop()).map(|(message, _)| message.number), Some(1));
     }
 }

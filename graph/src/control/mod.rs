@@ -1,23 +1,39 @@
-//! Signals, answers, commands and queries to a run, and the view of its position.
+//! Messages to a run, and the view of its position.
+//!
+//! | message | received by | sent with |
+//! |---|---|---|
+//! | signal: named data | a node in `signal` | `signal`, `signal_once` |
+//! | answer to an interrupt | a node in `interrupt` | `resume_with` |
+//! | command: pause, resume, cancel | the engine | `pause`, `resume`, `cancel` |
+//! | query for a [`RunView`] | the engine, or the store | `look` |
 //!
 //! A stored run receives messages through the inbox in its store, from any process: [`RunRemote`].
-//! An accepted message is durable and taken once. A run in the tree also has a control actor:
-//! [`RunRef`]. The actor posts to the store for a stored run, and passes messages in memory
-//! otherwise. The engine finds them in the run's `RunControl` and `Inbox`.
+//! A run in the tree also has a control actor: [`RunRef`]. For a stored run, the actor posts to the
+//! store. For an in-memory run, it passes messages on in memory.
 //!
 //! ```text
 //!   RunRef ─ RunMessage ─► control actor ─► inbox in the store ─► Committer ─► engine: commands
 //!   RunRemote ────────────────────────────►                          └──────► Inbox ─► nodes
 //!                          control actor ─► RunControl, Inbox (in memory) ──► engine and nodes
 //! ```
+//!
+//! Invariants:
+//! 1. An accepted message to a stored run is durable.
+//! 2. Each message is taken once, by the current driver or by a later one.
+//!
+//! Locks: `RunControl` and `Inbox` have one lock each and never hold both. The lock of visit
+//! records may be taken while the lock of the `Inbox` is held, never the other way round. No waker
+//! is called under these locks.
 
 mod inbox;
+mod inbox_state;
 mod remote;
 mod run_control;
 mod run_ref;
 mod view;
 
-pub(crate) use inbox::{Inbox, InboxWait, RejectedMessage, TakenMessage};
+pub(crate) use inbox::{Inbox, InboxWait, TakenMessage};
+pub(crate) use inbox_state::RejectedMessage;
 pub use remote::{RunRemote, TellError};
 pub(crate) use run_control::{ControlUpdate, RunControl};
 pub(crate) use run_ref::{CONTROL, MessageTarget, control};
@@ -26,7 +42,7 @@ pub use view::{RunView, TokenView};
 
 use crate::store::message_kind::{CANCEL, PAUSE, RESUME};
 
-/// What a run is told as a whole.
+/// A command to the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Pause,
@@ -46,11 +62,11 @@ impl Command {
     fn payload(&self) -> Vec<u8> {
         match self {
             Self::Pause | Self::Resume => b"null".to_vec(),
-            Self::Cancel(why) => serde_json::to_vec(why).expect("a text has a form as JSON"),
+            Self::Cancel(why) => serde_json::to_vec(why).expect("a string can be serialised"),
         }
     }
 
-    /// The command that a message is, if it is one that is known here.
+    /// Decodes the command that a message carries. Returns `None` for messages of other kinds.
     pub(crate) fn parse(name: &str, payload: &[u8]) -> Option<Self> {
         match name {
             PAUSE => Some(Self::Pause),

@@ -11,10 +11,48 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// A run in a store, to be told things and looked at from anywhere: no graph is needed for it, and nobody need be driving the run.
+/// A handle to a stored run, for any process that can reach its store.
 ///
-/// Once a call has returned, what it said is durable. Whoever drives the run, now or later, takes it once. A run that is in the middle of a node hears
-/// of it with its next commit, or within a second.
+/// It needs neither the graph nor a running driver. Once a call has returned `Ok`, its message is
+/// durable, and the current or the next driver takes it exactly once. A driver that is executing a
+/// node notices a message with its next commit, or within about a second.
+///
+/// # Errors
+/// All methods that send return a [`TellError`]: [`Ended`](TellError::Ended) if the run has ended,
+/// [`Json`](TellError::Json) if the payload cannot be serialised, [`Store`](TellError::Store) if
+/// the store failed, has no such run, or has a full inbox for it.
+///
+/// # Cancel safety
+/// If a sending future is dropped, the message may or may not have been posted. Use
+/// [`signal_once`](Self::signal_once) to repeat a signal safely.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::durable::RunRemote;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("adding")
+///     .add_node("wait", |cx: NodeContext, sum: u32| async move {
+///         Ok::<_, String>(sum + cx.signal::<u32>("more").await)
+///     })
+///     .add_edge("wait", END)
+///     .set_entry("wait")
+///     .compile()?;
+/// let store = MemoryStore::new();
+/// graph.run(40).id("sum").checkpoint(&store).enqueue().await?;
+///
+/// // In any process that can open the store.
+/// let remote = RunRemote::new(&store, "sum");
+/// remote.signal_once("more", "request-1", &2).await?;
+/// remote.signal_once("more", "request-1", &2).await?; // a repeated call, has no effect
+///
+/// assert_eq!(graph.resume("sum").checkpoint(&store).await?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RunRemote {
     store: Arc<dyn Store>,
@@ -22,7 +60,8 @@ pub struct RunRemote {
 }
 
 impl RunRemote {
-    /// The run of this id in a store. Whether there is one turns out when it is told something.
+    /// Creates a handle to the run with this id. Does not access the store: a missing run is
+    /// reported by the first call.
     pub fn new(store: &(impl Store + Clone), run: impl Into<Arc<str>>) -> Self {
         Self::of(Arc::new(store.clone()), run.into())
     }
@@ -31,53 +70,71 @@ impl RunRemote {
         Self { store, run }
     }
 
-    /// The id of the run.
+    /// Returns the id of the run.
     pub fn id(&self) -> &str {
         &self.run
     }
 
-    /// Lets no further node start. What runs is finished and committed; then the run is given up and waits until it is told to
-    /// [resume](Self::resume).
+    /// Pauses the run: no further node starts.
+    ///
+    /// Nodes that are running finish and are committed. Then the driver releases the run, which
+    /// ends there with [`RunFault::Paused`](crate::RunFault::Paused). It can be claimed again after
+    /// [`resume`](Self::resume).
     pub async fn pause(&self) -> Result<(), TellError> {
         self.command(Command::Pause).await.map(drop)
     }
 
-    /// Lets a paused run go on.
+    /// Lets a paused run continue. Has no effect on a run that is not paused.
     pub async fn resume(&self) -> Result<(), TellError> {
         self.command(Command::Resume).await.map(drop)
     }
 
-    /// Ends the run for good: its nodes are cut off, and its status is [`RunStatus::Cancelled`].
+    /// Cancels the run permanently, with `why` as the cause.
+    ///
+    /// Its nodes are cancelled, and its status becomes [`RunStatus::Cancelled`]. If several cancels
+    /// are sent, the first one counts.
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), TellError> {
         self.command(Command::Cancel(why.into())).await.map(drop)
     }
 
-    /// Gives the run a signal, for a node that waits or will wait for one of this name.
+    /// Sends a signal to the run.
+    ///
+    /// It goes to a node that waits for this name, or to the next node that does. See
+    /// [`NodeContext::signal`](crate::NodeContext::signal).
     pub async fn signal(&self, name: &str, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
         self.post(SIGNAL, name, None, json(payload)?).await.map(drop)
     }
 
-    /// As [`signal`](Self::signal), but a second one with the same `dedup` text is none: for callers that may have to repeat themselves.
+    /// Sends a signal, unless a signal with the same `dedup` text was sent to this run before.
+    ///
+    /// For callers that may have to repeat a call, for example after a timeout. A duplicate returns
+    /// `Ok`.
     pub async fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
         self.post(SIGNAL, name, Some(dedup.to_string()), json(payload)?).await.map(drop)
     }
 
-    /// Answers an interrupt. If the value does not decode as what the node asks for, the node refuses it.
+    /// Answers the interrupt with this key.
+    ///
+    /// A node that cannot decode the value rejects it and keeps waiting; see
+    /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
     pub async fn resume_with(&self, key: &str, value: &(impl Serialize + Sync)) -> Result<(), TellError> {
         self.post(ANSWER, key, None, json(value)?).await.map(drop)
     }
 
-    /// Where the run stands.
+    /// Reads the current position of the run from the store.
+    ///
+    /// The view shows durable data only. It does not need a driver and does not change the run.
     pub async fn look(&self) -> Result<RunView, TellError> {
         view::look(&*self.store, &self.run).await.map_err(TellError::from)
     }
 
+    /// Posts a command and returns its number in the inbox.
     pub(super) async fn command(&self, command: Command) -> Result<u64, TellError> {
         let post = NewMessage::seal(&self.run, command.name(), None, command.payload());
         Ok(self.store.post(&self.run, post).await?)
     }
 
-    /// Posts it, and gives its number.
+    /// Posts a message named `what` + `name` and returns its number in the inbox.
     pub(super) async fn post(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<u64, TellError> {
         let post = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
         Ok(self.store.post(&self.run, post).await?)
@@ -94,27 +151,31 @@ impl fmt::Debug for RunRemote {
     }
 }
 
-/// Why a run was not told. Nothing has changed, unless the store cannot say.
+/// The error of a message that was not delivered to a run.
+///
+/// The run is unchanged. One exception: after [`StoreError::Unavailable`] inside
+/// [`Store`](Self::Store), the message may have been posted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TellError {
-    /// The run has ended.
+    /// The run has ended and takes no messages.
     Ended {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How.
+        /// The final status of the run.
         status: RunStatus,
     },
-    /// The run has left the tree, or is about to: one that is stored can still be told through its store.
+    /// The run has left the tree or is about to. A stored run can still be reached through
+    /// [`RunRemote`].
     Gone(AskError),
-    /// The run is not stored, and has as many messages waiting as it may.
+    /// The inbox of the in-memory run is full.
     Full {
-        /// How many that is.
+        /// The capacity of the inbox, in messages.
         limit: usize,
     },
-    /// The payload has no form as JSON.
+    /// The payload could not be serialised as JSON.
     Json(serde_json::Error),
-    /// The store did not take it.
+    /// The store rejected the message or failed.
     Store(StoreError),
 }
 
@@ -130,12 +191,14 @@ impl From<StoreError> for TellError {
 impl fmt::Display for TellError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}), and is told nothing any more"),
+            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}); the message was not delivered"),
             Self::Gone(why) => {
-                write!(f, "the run does not stand there any more ({why}): tell it through its store, if it has one")
+                write!(f, "the run has left the tree ({why}); if it is stored, send the message with `RunRemote`")
             }
-            Self::Full { limit } => write!(f, "{limit} messages wait to be taken by the run: try again later"),
-            Self::Json(error) => write!(f, "what the run was to be told has no form as JSON: {error}"),
+            Self::Full { limit } => {
+                write!(f, "the inbox of the in-memory run is full ({limit} messages); try again when the run has taken some")
+            }
+            Self::Json(error) => write!(f, "the payload cannot be serialised as JSON, so nothing was sent: {error}"),
             Self::Store(error) => write!(f, "{error}"),
         }
     }

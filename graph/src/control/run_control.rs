@@ -1,5 +1,17 @@
-//! `RunControl`: what the engine, the nodes and the control actor of a run share: commands,
-//! queries, and whether nodes may start.
+//! `RunControl`: commands and queries to one run, and the pause gate for its nodes.
+//!
+//! Shared by the engine, the lanes and the control actor.
+//!
+//! | flag | set by | cleared by |
+//! |---|---|---|
+//! | `is_held` (paused) | `hold`, by the engine | `release`, by the engine |
+//! | `is_open` | `open`, when the run exists in its store or never will | never |
+//!
+//! Invariants:
+//! 1. At most one pause or resume and at most one cancel are queued.
+//! 2. A lane that finds the run paused is woken by the next `release`.
+//! 3. `release` clears `is_held` before it takes the wakers under the lock. A lane checks `is_held`
+//!    again under the lock, so no lane is stored after the release that would wake it.
 
 use crate::control::Command;
 use crate::control::remote::TellError;
@@ -14,37 +26,38 @@ use std::task::{Poll, Waker};
 
 #[derive(Default)]
 pub(crate) struct RunControl {
-    /// No further node may start.
+    /// True while no further node may start.
     is_held: AtomicBool,
     state: Mutex<ControlState>,
 }
 
 #[derive(Default)]
 struct ControlState {
-    /// What a run that is not stored was told.
+    /// The commands to an in-memory run.
     commands: Vec<Command>,
-    questions: Vec<ViewQuery>,
-    /// The highest number of a message that is said to be in the store.
+    queries: Vec<ViewQuery>,
+    /// The highest number of a message that was posted to the store.
     posted: u64,
-    /// The task of the run.
+    /// The waker of the engine.
     driver: Option<Waker>,
-    /// The lanes that are held.
-    held: Vec<Waker>,
-    /// The same, by what tells their wakers apart.
+    /// The wakers of the lanes that wait for the end of the pause.
+    held_lanes: Vec<Waker>,
+    /// Data and vtable addresses of these wakers, to find duplicates.
     known: HashSet<(usize, usize)>,
-    /// The run is there to be told things, or is over.
+    /// True if the run can receive messages or is over.
     is_open: bool,
+    /// Woken when `is_open` is set. Only the control actor waits.
     opening: Option<Waker>,
 }
 
-/// Where does the run stand?
+/// A query for the position of an in-memory run, with the channel for the reply.
 pub(crate) type ViewQuery = Reply<Result<RunView, TellError>>;
 
-/// What the engine finds in its `RunControl`.
+/// The commands, queries and posts since the last [`RunControl::take`].
 #[derive(Default)]
 pub(crate) struct ControlUpdate {
     pub(crate) commands: Vec<Command>,
-    pub(crate) questions: Vec<ViewQuery>,
+    pub(crate) queries: Vec<ViewQuery>,
     pub(crate) posted: u64,
 }
 
@@ -62,7 +75,7 @@ impl RunControl {
         driver.into_iter().for_each(Waker::wake);
     }
 
-    /// From now on the run is in its store, or will never be.
+    /// Lets the control actor post to the store: the run exists in it now, or never will.
     pub(crate) fn open(&self) {
         let opening = {
             let mut state = self.lock();
@@ -72,7 +85,7 @@ impl RunControl {
         opening.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until a stored run is there. The actor beside it is the only one that does.
+    /// Waits until [`open`](Self::open) was called. Only the control actor may wait here.
     pub(super) async fn opened(&self) {
         poll_fn(|cx| {
             let mut state = self.lock();
@@ -85,8 +98,9 @@ impl RunControl {
         .await;
     }
 
-    /// Tells a run that is not stored. As in an inbox, of those to pause and to go on the last one counts, and the first to cancel.
-    pub(super) fn tell(&self, command: Command) {
+    /// Queues a command to an in-memory run. As in a stored inbox, the last pause or resume counts,
+    /// and the first cancel.
+    pub(super) fn queue_command(&self, command: Command) {
         let cancels = |command: &Command| matches!(command, Command::Cancel(_));
         self.add(|state| match state.commands.iter_mut().find(|known| cancels(known) == cancels(&command)) {
             Some(known) if !cancels(known) => *known = command,
@@ -95,42 +109,42 @@ impl RunControl {
         });
     }
 
-    /// Asks a run that is not stored. Whoever has given up asking is forgotten.
-    pub(super) fn ask(&self, question: ViewQuery) {
+    /// Queues a query to an in-memory run. Removes queries whose callers have given up.
+    pub(super) fn queue_query(&self, query: ViewQuery) {
         self.add(|state| {
-            state.questions.retain(|question| !question.is_closed());
-            state.questions.push(question);
+            state.queries.retain(|query| !query.is_closed());
+            state.queries.push(query);
         });
     }
 
-    /// The store has a message of this number.
-    pub(super) fn point_to(&self, posted: u64) {
+    /// Reports that the store has a message with this number.
+    pub(super) fn note_posted(&self, posted: u64) {
         self.add(|state| state.posted = state.posted.max(posted));
     }
 
-    /// Takes what has come; `driver` is woken by what comes later.
+    /// Takes everything that was queued. Later changes wake `driver`.
     pub(crate) fn take(&self, driver: &Waker) -> ControlUpdate {
         let mut state = self.lock();
         match &mut state.driver {
             Some(known) => known.clone_from(driver),
             none => *none = Some(driver.clone()),
         }
-        let (commands, questions) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.questions));
-        ControlUpdate { commands, questions, posted: state.posted }
+        let (commands, queries) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.queries));
+        ControlUpdate { commands, queries, posted: state.posted }
     }
 
-    /// Lets no further node start.
+    /// Pauses the run: no further node starts.
     pub(crate) fn hold(&self) {
         self.is_held.store(true, Ordering::Relaxed);
     }
 
-    /// Lets nodes start again.
-    pub(crate) fn go_on(&self) {
+    /// Ends the pause and wakes the lanes that wait for it.
+    pub(crate) fn release(&self) {
         self.is_held.store(false, Ordering::Relaxed);
         let held = {
             let mut state = self.lock();
             state.known.clear();
-            std::mem::take(&mut state.held)
+            std::mem::take(&mut state.held_lanes)
         };
         held.into_iter().for_each(Waker::wake);
     }
@@ -139,22 +153,24 @@ impl RunControl {
         self.is_held.load(Ordering::Relaxed)
     }
 
-    /// Whether a lane may not start its node. It is woken when it may.
+    /// Returns true if a lane may not start its node now. The lane is woken when the pause ends.
     pub(crate) fn holds(&self, lane: &Waker) -> bool {
-        self.is_held() && self.keep_held(lane)
+        self.is_held() && self.store_lane(lane)
     }
 
-    /// Keeps the waker of a lane that was seen to be held. False if nodes may start by now: such a lane would never be woken.
-    fn keep_held(&self, lane: &Waker) -> bool {
+    /// Stores the waker of a lane that found the run paused. Returns false if the pause has ended
+    /// meanwhile.
+    fn store_lane(&self, lane: &Waker) -> bool {
         let mut state = self.lock();
-        // `go_on` clears the flag before it takes the wakers under this lock.
+        // `release` clears the flag before it takes the wakers under this lock.
         if !self.is_held() {
             return false;
         }
         work_count::visit(1);
-        // Two wakers with the same data and functions wake the same lane, as `Waker::will_wake` has it. A waker that is kept stays unlike any other.
+        // Wakers with equal data and vtable wake the same lane, as in `Waker::will_wake`. A stored
+        // waker keeps its data alive, so the address cannot be reused.
         if state.known.insert((lane.data().addr(), std::ptr::from_ref(lane.vtable()).addr())) {
-            state.held.push(lane.clone());
+            state.held_lanes.push(lane.clone());
         }
         true
     }
@@ -165,27 +181,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c9_commands_that_nobody_reads_do_not_pile_up() {
+    fn c9_unread_commands_do_not_pile_up() {
         let run_control = RunControl::default();
         for _ in 0..1_000 {
             [Command::Pause, Command::Cancel("first".into()), Command::Resume]
                 .into_iter()
-                .for_each(|command| run_control.tell(command));
+                .for_each(|command| run_control.queue_command(command));
         }
         let commands = run_control.take(Waker::noop()).commands;
         assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(why)] if why == "first"));
     }
 
     #[test]
-    fn c9_lane_seen_held_before_a_resume_is_not_kept_after_it() {
+    fn c9_lane_is_not_stored_after_the_resume_that_would_wake_it() {
         let run_control = RunControl::default();
         run_control.hold();
         assert!(run_control.is_held());
-        // Another thread resumes the run between the look and the lock.
-        run_control.go_on();
-        assert!(!run_control.keep_held(Waker::noop()), "nobody would wake it");
-        assert!(run_control.lock().held.is_empty() && run_control.lock().known.is_empty());
+        // Another thread resumes the run between the check and the lock.
+        run_control.release();
+        assert!(!run_control.store_lane(Waker::noop()), "no release would wake it");
+        assert!(run_control.lock().held_lanes.is_empty() && run_control.lock().known.is_empty());
         run_control.hold();
-        assert!(run_control.keep_held(Waker::noop()) && run_control.lock().held.len() == 1);
+        assert!(run_control.store_lane(Waker::noop()) && run_control.lock().held_lanes.len() == 1);
     }
 }

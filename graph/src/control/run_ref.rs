@@ -1,4 +1,6 @@
 //! `RunRef`: a run in the tree, reached through its control actor.
+//!
+//! The control actor is a child of the run's scope. It ends with the run.
 
 use crate::control::Command;
 use crate::control::inbox::Inbox;
@@ -13,54 +15,94 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of that actor, below the path of the run.
+/// The name of the control actor, below the path of the run.
 pub(crate) const CONTROL: &str = "control";
 
-/// How many messages wait for it.
+/// The mailbox capacity of the control actor.
 const MAILBOX_MAX: usize = 64;
 
-/// What the actor beside a run is told. [`RunRef`] says the same as methods.
+/// The messages of the control actor of a run. [`RunRef`] has a method for each.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunMessage {
-    /// Let no further node start.
+    /// Pauses the run: no further node starts.
     Pause(Reply<Result<(), TellError>>),
-    /// Go on.
+    /// Lets a paused run continue with its next nodes.
     Resume(Reply<Result<(), TellError>>),
-    /// End for good.
+    /// Cancels the run permanently, with a cause.
     Cancel {
-        /// Why.
+        /// The cause that the run reports.
         why: String,
-        /// Told once the run was told.
+        /// Answered when the command was accepted.
         reply: Reply<Result<(), TellError>>,
     },
-    /// Here is a signal.
+    /// Sends a signal to the run.
     Signal {
-        /// Its name.
+        /// The name that a node waits for.
         name: String,
-        /// If a signal with this text has come before, this one is none.
+        /// Ignores the signal if one with this text was sent before.
         dedup: Option<String>,
-        /// What it says, as JSON.
+        /// The payload of the signal, as JSON.
         payload: Vec<u8>,
-        /// Told once the run was told.
+        /// Answered when the signal was accepted.
         reply: Reply<Result<(), TellError>>,
     },
-    /// Here is the answer to an interrupt.
+    /// Answers an interrupt of a node.
     Answer {
-        /// The key of the interrupt.
+        /// The key of the interrupt to answer.
         key: String,
-        /// The answer, as JSON.
+        /// The value of the answer, as JSON.
         value: Vec<u8>,
-        /// Told once the run was told.
+        /// Answered when the answer was accepted.
         reply: Reply<Result<(), TellError>>,
     },
-    /// Where does it stand?
+    /// Queries the current position of the run.
     Look(Reply<Result<RunView, TellError>>),
 }
 
-/// A run that stands in the tree, within a scope or with a worker. It is found by the path of the run, and dropping it does nothing to the run.
+/// A handle to a run in the tree: in a scope, or driven by a worker.
 ///
-/// Of a stored run, whatever a call said is durable once it has returned, and is taken once, by this driver or the next.
+/// Get it from [`RunFuture::control`](crate::RunFuture::control) or by path with
+/// [`find`](Self::find). Dropping it does not affect the run.
+///
+/// For a stored run, a message is durable once the call has returned `Ok`, and the current or the
+/// next driver takes it exactly once. For an in-memory run, messages are lost when the run ends.
+///
+/// # Errors
+/// All methods that send return a [`TellError`]: [`Gone`](TellError::Gone) if the run has left the
+/// tree, [`Ended`](TellError::Ended) if a stored run has ended, [`Full`](TellError::Full) if the
+/// inbox of an in-memory run is full, [`Json`](TellError::Json) if the payload cannot be
+/// serialised, [`Store`](TellError::Store) if the store failed.
+///
+/// # Cancel safety
+/// If a sending future is dropped, the message may or may not have been delivered. Use
+/// [`signal_once`](Self::signal_once) to repeat a signal safely.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use std::future::IntoFuture;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let system = ActorSystem::new("shop")?;
+/// let runs = system.scope("runs")?;
+/// let graph = Graph::<u32>::new("adding")
+///     .add_node("wait", |cx: NodeContext, sum: u32| async move {
+///         Ok::<_, String>(sum + cx.signal::<u32>("more").await)
+///     })
+///     .add_edge("wait", END)
+///     .set_entry("wait")
+///     .compile()?;
+///
+/// let run = graph.run(40).id("sum").within(&runs).into_future();
+/// let control = run.control().expect("a run in a scope has a control actor").clone();
+/// control.signal("more", &2).await?;
+/// assert_eq!(run.await?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRef {
     actor: ActorRef<RunMessage>,
@@ -71,42 +113,55 @@ impl RunRef {
         Self { actor }
     }
 
-    /// The run that stands at `path`.
+    /// Finds the run at `path`.
+    ///
+    /// # Errors
+    /// Returns a [`LookupError`] if no run is at this path.
     pub fn find(root: &RootContext, path: &ActorPath) -> Result<Self, LookupError> {
         let name = Name::new(CONTROL).map_err(|_| LookupError::NotFound(path.clone()))?;
         root.lookup(&path.push_child(name)).map(Self::new)
     }
 
-    /// The actor, to be told by messages.
+    /// Returns the address of the control actor, for sending [`RunMessage`]s directly.
     pub fn actor(&self) -> &ActorRef<RunMessage> {
         &self.actor
     }
 
-    /// Lets no further node start; what runs is finished. A stored run is then given up, with [`RunFault::Paused`](crate::RunFault::Paused), and
-    /// goes on once it is told to resume through its store; one that is not stored stays where it is.
+    /// Pauses the run: no further node starts. Nodes that are running finish.
+    ///
+    /// A stored run then ends with [`RunFault::Paused`](crate::RunFault::Paused) and leaves the
+    /// tree; to continue it, send [`RunRemote::resume`] and resume or claim it again. An in-memory
+    /// run stays where it is until [`resume`](Self::resume).
     pub async fn pause(&self) -> Result<(), TellError> {
         self.ask(RunMessage::Pause).await
     }
 
-    /// Lets it go on.
+    /// Lets a paused run continue. Has no effect on a run that is not paused.
     pub async fn resume(&self) -> Result<(), TellError> {
         self.ask(RunMessage::Resume).await
     }
 
-    /// Ends the run for good. Its nodes are cut off; a stored one has the status
-    /// [`Cancelled`](crate::store::RunStatus::Cancelled) from then on.
+    /// Cancels the run permanently, with `why` as the cause. Its nodes are cancelled.
+    ///
+    /// The status of a stored run becomes [`Cancelled`](crate::store::RunStatus::Cancelled).
     pub async fn cancel(&self, why: impl Into<String>) -> Result<(), TellError> {
         let why = why.into();
         self.ask(|reply| RunMessage::Cancel { why, reply }).await
     }
 
-    /// Gives the run a signal, for a node that waits or will wait for one of this name.
+    /// Sends a signal to the run.
+    ///
+    /// It goes to a node that waits for this name, or to the next node that does. See
+    /// [`NodeContext::signal`](crate::NodeContext::signal).
     pub async fn signal(&self, name: impl Into<String>, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
         let (name, payload) = (name.into(), json(payload)?);
         self.ask(|reply| RunMessage::Signal { name, dedup: None, payload, reply }).await
     }
 
-    /// As [`signal`](Self::signal), but a second one with the same `dedup` text is none: for callers that may have to repeat themselves.
+    /// Sends a signal, unless a signal with the same `dedup` text was sent to this run before.
+    ///
+    /// For callers that may have to repeat a call, for example after a timeout. A duplicate returns
+    /// `Ok`.
     pub async fn signal_once(
         &self,
         name: impl Into<String>,
@@ -117,13 +172,18 @@ impl RunRef {
         self.ask(|reply| RunMessage::Signal { name, dedup, payload, reply }).await
     }
 
-    /// Answers an interrupt.
+    /// Answers the interrupt with this key.
+    ///
+    /// A node that cannot decode the value rejects it and keeps waiting; see
+    /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
     pub async fn resume_with(&self, key: impl Into<String>, value: &(impl Serialize + Sync)) -> Result<(), TellError> {
         let (key, value) = (key.into(), json(value)?);
         self.ask(|reply| RunMessage::Answer { key, value, reply }).await
     }
 
-    /// Where the run stands.
+    /// Returns the current position of the run.
+    ///
+    /// For a stored run, the view shows durable data only.
     pub async fn look(&self) -> Result<RunView, TellError> {
         self.ask(RunMessage::Look).await
     }
@@ -136,20 +196,22 @@ impl RunRef {
     }
 }
 
-/// The actor beside the driver of a run.
+/// The control actor of a run.
 pub(crate) struct RunActor {
     run_control: Arc<RunControl>,
     inbox: MessageTarget,
 }
 
-/// Where what a run is told goes.
+/// Where the control actor delivers messages.
 #[derive(Clone)]
 pub(crate) enum MessageTarget {
+    /// To the inbox in the store.
     Stored(RunRemote),
+    /// To the inbox in memory.
     InMemory(Arc<Inbox>),
 }
 
-/// What makes the actor for a run.
+/// Returns the recipe for the control actor of a run. It is not restarted.
 pub(crate) fn control(run_control: Arc<RunControl>, inbox: MessageTarget) -> Props<RunActor> {
     let props = Props::new(move || RunActor { run_control: Arc::clone(&run_control), inbox: inbox.clone() });
     props.mailbox(Mailbox::bounded(MAILBOX_MAX)).restart(RestartPolicy::Temporary)
@@ -158,16 +220,16 @@ pub(crate) fn control(run_control: Arc<RunControl>, inbox: MessageTarget) -> Pro
 impl RunActor {
     async fn command(&self, command: Command) -> Result<(), TellError> {
         match &self.inbox {
-            MessageTarget::Stored(remote) => self.run_control.point_to(remote.command(command).await?),
-            MessageTarget::InMemory(_) => self.run_control.tell(command),
+            MessageTarget::Stored(remote) => self.run_control.note_posted(remote.command(command).await?),
+            MessageTarget::InMemory(_) => self.run_control.queue_command(command),
         }
         Ok(())
     }
 
     async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
         match &self.inbox {
-            MessageTarget::Stored(remote) => self.run_control.point_to(remote.post(what, name, dedup, payload).await?),
-            MessageTarget::InMemory(inbox) => inbox.hand_over(format!("{what}{name}"), dedup, payload)?,
+            MessageTarget::Stored(remote) => self.run_control.note_posted(remote.post(what, name, dedup, payload).await?),
+            MessageTarget::InMemory(inbox) => inbox.post(format!("{what}{name}"), dedup, payload)?,
         }
         Ok(())
     }
@@ -191,7 +253,7 @@ impl Actor for RunActor {
             RunMessage::Answer { key, value, reply } => reply.send(self.deliver(ANSWER, &key, None, value).await),
             RunMessage::Look(reply) => match &self.inbox {
                 MessageTarget::Stored(remote) => reply.send(remote.look().await),
-                MessageTarget::InMemory(_) => self.run_control.ask(reply),
+                MessageTarget::InMemory(_) => self.run_control.queue_query(reply),
             },
         }
         Ok(())

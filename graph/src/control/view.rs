@@ -1,4 +1,7 @@
 //! `RunView`: the position of a run, for observers.
+//!
+//! The view of a stored run is read from its store, without a driver. The view of an in-memory run
+//! comes from its engine.
 
 use crate::control::Command;
 use crate::log::message::SIGNAL;
@@ -10,43 +13,73 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 
-/// How often a look is begun anew because the run went on meanwhile and let go of what was to be read.
+/// The most attempts to read a view. An attempt fails if the run prunes the records meanwhile.
 const LOOKS_MAX: usize = 4;
 
-/// Where a run stands. Of a stored run it is what is durable, whoever drives it.
+/// The position of a run: status, counts and tokens.
+///
+/// For a stored run it shows durable data only, whether or not a driver executes the run.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::durable::{RunRemote, RunView};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let graph = Graph::<u32>::new("adding")
+/// #     .add_node("ask", |cx: NodeContext, n: u32| async move {
+/// #         Ok::<_, String>(n + cx.interrupt::<u32>("more", "how many?").await)
+/// #     })
+/// #     .add_edge("ask", END).set_entry("ask").compile()?;
+/// let store = MemoryStore::new();
+/// // The run pauses at its interrupt.
+/// graph.run(40).id("sum").checkpoint(&store).await.unwrap_err();
+///
+/// let view: RunView = RunRemote::new(&store, "sum").look().await?;
+/// assert_eq!((view.graph.as_str(), view.is_paused), ("adding", false));
+/// assert_eq!(view.tokens[0].state.as_deref(), Some("40"));
+/// for wait in view.waits() {
+///     assert_eq!((wait.key.as_str(), wait.question.as_deref()), ("more", Some("\"how many?\"")));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunView {
-    /// The id of the run.
+    /// The id of the run, unique in its store.
     pub run: String,
-    /// The name of its graph.
+    /// The name of the graph that the run executes.
     pub graph: String,
-    /// How it stands. A run that is not stored is running as long as it can be asked.
+    /// The status of the run. An in-memory run that can be queried is always running.
     pub status: RunStatus,
-    /// Whether it was told to pause, and not to go on since.
+    /// True from a pause command until the next resume command.
     pub is_paused: bool,
-    /// How many nodes it has visited.
+    /// The number of node visits of the run so far.
     pub visits: u64,
-    /// Its lines of control.
+    /// The tokens of the run: one, or one per branch of a fan-out.
     pub tokens: Vec<TokenView>,
 }
 
-/// One line of control.
+/// The position of one token of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenView {
-    /// Where it stands.
+    /// The node, router, fan-out or end at which the token is.
     pub at: Place,
-    /// In which branches of which fan-outs, the outermost first.
+    /// The branches of the fan-outs in which the token is, outermost first.
     pub branch: Vec<Fork>,
-    /// The last committed state, as JSON; `None` where it is that of the fan-out above, and for a run that is not stored.
+    /// The last committed state, as JSON. `None` if it is the state of the enclosing fan-out, and
+    /// for an in-memory run.
     pub state: Option<String>,
-    /// What its node waits for.
+    /// The open waits of the node at which the token is.
     pub waits: Vec<WaitView>,
 }
 
 impl WaitView {
-    /// What a node of this process waits for.
+    /// Converts an open wait of this process.
     pub(crate) fn of(wait: OpenWait) -> Self {
         let OpenWait { key, question, due, message } = wait;
         let is_signal = message.is_some_and(|message| message.starts_with(SIGNAL));
@@ -55,18 +88,19 @@ impl WaitView {
 }
 
 impl RunView {
-    /// All that the run waits for.
+    /// Returns all open waits of the run.
     pub fn waits(&self) -> impl Iterator<Item = &WaitView> {
         self.tokens.iter().flat_map(|token| &token.waits)
     }
 }
 
+/// The part of a record body that holds the state.
 #[derive(Deserialize)]
 struct WithState {
     state: Option<Box<RawValue>>,
 }
 
-/// Reads where a stored run stands.
+/// Reads the position of a stored run. Starts again if the records were pruned meanwhile.
 pub(super) async fn look(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
     let mut looks = 1;
     loop {
@@ -79,20 +113,21 @@ pub(super) async fn look(store: &dyn Store, run: &str) -> Result<RunView, StoreE
 
 async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
     let info = store.head(run).await?;
-    let stands = open::position(store, run, info.head).await?;
-    let records = open::records(store, run, stands.frontier.rows().collect()).await?;
+    let position = open::position(store, run, info.head).await?;
+    let records = open::records(store, run, position.frontier.rows().collect()).await?;
     let messages = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
     Ok(RunView {
         run: info.id,
         graph: info.graph,
         status: info.status,
         is_paused: is_paused(run, messages),
-        visits: stands.head.visits,
-        tokens: stands.frontier.tokens().map(|token| token_view(token, &records)).collect(),
+        visits: position.head.visits,
+        tokens: position.frontier.tokens().map(|token| token_view(token, &records)).collect(),
     })
 }
 
-/// Whether the last command is to pause: that one is taken only with the command to go on. Damaged messages do not count.
+/// Returns true if the last command is a pause. A pause stays in the inbox until it is taken with
+/// the following resume. Damaged messages are ignored.
 fn is_paused(run: &str, messages: Vec<InboxMessage>) -> bool {
     let command = |message: InboxMessage| {
         let command = Command::parse(&message.post.name, b"")?;
@@ -108,7 +143,7 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
     let mut waits = BTreeMap::new();
     for record in token.notes.iter().filter_map(|note| records.get(note)) {
         let Ok(VisitRecordBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
-        // A signal and a question may have the same name.
+        // A signal and an interrupt can have the same name.
         let wait = (key.clone(), signal);
         match record.header.kind {
             Kind::Wait => {

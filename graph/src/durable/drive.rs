@@ -257,7 +257,7 @@ fn start_engine<S: Send + 'static>(
     let step_writer = Some(Arc::new(StepWriter { log: Arc::clone(&log), codec }));
     let mut committer = Committer::new(log, info.posted);
     if let Some(token) = token {
-        committer.watch_deadline(&token);
+        committer.cancel_at_deadline(&token);
         drop(graph_cx.run().token.set(token));
     }
     Engine::stored(plan, graph_cx, EngineSetup { step_writer, ..setup }, state, committer)
@@ -270,7 +270,7 @@ fn continue_undo<S: Send + 'static>(
     failed_at: Option<u64>,
     undone: Vec<String>,
 ) -> bool {
-    let failed_at = failed_at.filter(|_| open::is_undone_further(info.status));
+    let failed_at = failed_at.filter(|_| open::continues_undo(info.status));
     let Some(record) = failed_at.and_then(|at| engine.restored_record(at)) else { return false };
     let mut all_undone = Vec::new();
     let fault = serde_json::from_slice(&record.body).map(|mut fault: StoredFault| {

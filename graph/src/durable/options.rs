@@ -103,8 +103,8 @@ impl<S> DurableOptions<S> {
     /// Returns the options of the log. Those of a worker that holds the run take precedence.
     pub(crate) fn log_options(&self, started: Instant) -> LogOptions {
         let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.storage;
-        let (store, watch, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
-        let (kept_lease, patience) = (None, None);
+        let (store, monitor, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
+        let (worker_lease, patience) = (None, None);
         let own = LogOptions {
             store,
             lease,
@@ -112,14 +112,14 @@ impl<S> DurableOptions<S> {
             rows_kept,
             commit_rows_max,
             is_best_effort,
-            kept_lease,
+            worker_lease,
             patience,
-            watch,
+            monitor,
             timeout,
         };
         match self.holder.as_ref().map(|(_, _, log_options)| log_options.clone()) {
-            Some(LogOptions { store, lease, kept_lease, patience, .. }) => {
-                LogOptions { store, lease, kept_lease, patience, ..own }
+            Some(LogOptions { store, lease, worker_lease, patience, .. }) => {
+                LogOptions { store, lease, worker_lease, patience, ..own }
             }
             None => own,
         }

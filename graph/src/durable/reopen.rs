@@ -46,7 +46,7 @@ impl Opener {
         force: bool,
     ) -> Result<OpenedRun, RunFault> {
         if changes.point != ResumePoint::Head || changes.replace.is_some() {
-            self.log_options.timeout = self.log_options.timeout.anew();
+            self.log_options.timeout = self.log_options.timeout.replacing_stored();
         }
         let claim = match self.claimed.take() {
             Some(claimed) => claimed,
@@ -87,11 +87,11 @@ impl Opener {
         opened.messages = messages.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
         opened.log.note_read(&opened.messages, opened.info.posted);
         let OpenedRun { messages, log, .. } = &mut opened;
-        log.leave_out_noted(messages);
+        log.leave_out_recorded(messages);
         messages.retain(|message| {
             let is_over = had_ended && matches!(Command::parse(&message.post.name, b""), Some(Command::Cancel(_)));
             if is_over {
-                log.take_refused(message.number);
+                log.take_with_next_commit(message.number);
             }
             !is_over
         });
@@ -301,7 +301,7 @@ struct ClaimGuard {
 impl ClaimGuard {
     fn of(opener: &Opener, info: &RunInfo) -> Self {
         // A worker that holds the lease releases it itself.
-        let is_ours = opener.log_options.kept_lease.is_none();
+        let is_ours = opener.log_options.worker_lease.is_none();
         let held = is_ours.then(|| Held::of(info));
         Self { log_options: opener.log_options.clone(), runtime: Arc::clone(&opener.runtime), held }
     }

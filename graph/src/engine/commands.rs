@@ -28,17 +28,17 @@ impl<S: Send + 'static> Engine<S> {
             return None;
         }
         let run_control = Arc::clone(self.stepper.graph_cx.run().run_control()?);
-        let ControlUpdate { commands, questions, posted } = run_control.take(cx.waker());
+        let ControlUpdate { commands, queries, posted } = run_control.take(cx.waker());
         for command in commands {
             match command {
                 Command::Pause => run_control.hold(),
-                Command::Resume => run_control.go_on(),
+                Command::Resume => run_control.release(),
                 Command::Cancel(why) => return Some(self.cancel(cause(&why), None)),
             }
         }
-        if !questions.is_empty() {
+        if !queries.is_empty() {
             let view = self.view();
-            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+            queries.into_iter().for_each(|query| query.send(Ok(view.clone())));
         }
         match &mut self.committer {
             Some(committer) => committer.expect_messages(posted),
@@ -53,10 +53,10 @@ impl<S: Send + 'static> Engine<S> {
     pub(super) fn answer_queries(&self, cx: &Context<'_>) {
         let has_queries = self.committer.is_none() && !self.stepper.graph_cx.is_subgraph();
         let Some(run_control) = self.stepper.graph_cx.run().run_control().filter(|_| has_queries) else { return };
-        let ControlUpdate { questions, .. } = run_control.take(cx.waker());
-        if !questions.is_empty() {
+        let ControlUpdate { queries, .. } = run_control.take(cx.waker());
+        if !queries.is_empty() {
             let view = self.view();
-            questions.into_iter().for_each(|question| question.send(Ok(view.clone())));
+            queries.into_iter().for_each(|query| query.send(Ok(view.clone())));
         }
     }
 
@@ -70,7 +70,7 @@ impl<S: Send + 'static> Engine<S> {
             let mut numbers = std::mem::take(&mut committer.pauses);
             numbers.push(number);
             if committer.log().has_ended() {
-                numbers.into_iter().for_each(|number| committer.log().take_refused(number));
+                numbers.into_iter().for_each(|number| committer.log().take_with_next_commit(number));
             } else {
                 // If the process dies before the end is committed, the next driver finds them.
                 committer.taken_at_end.append(&mut numbers);
@@ -88,7 +88,7 @@ impl<S: Send + 'static> Engine<S> {
                 record.takes.push(number);
                 let written = committer.log().submit(record);
                 written.map_err(|error| RunError::new(fault_of(&*committer.log().run, "", "commit", error), None))?;
-                run_control.go_on();
+                run_control.release();
             }
             Command::Cancel(why) => {
                 // A later resume command does not take it.

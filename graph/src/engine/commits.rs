@@ -35,7 +35,7 @@ impl<S: Send + 'static> Engine<S> {
         self.report_rejected();
         let Some(committer) = &self.committer else { return Poll::Pending };
         if let Some(inbox) = self.stepper.graph_cx.run().inbox() {
-            committer.log().take_returned_signals().into_iter().for_each(|signal| inbox.give_back(signal));
+            committer.log().take_returned_signals().into_iter().for_each(|signal| inbox.put_back(signal));
         }
         // Read first: a node on another thread that writes a record after this is no longer parked.
         let log = Arc::clone(committer.log());
@@ -43,7 +43,7 @@ impl<S: Send + 'static> Engine<S> {
         let waits = self.parked_until();
         let is_held = self.stepper.graph_cx.run().is_held();
         let activity = match waits {
-            None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::Asking,
+            None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::AwaitingMessages,
             None => RunActivity::Busy,
             Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnPost), head },
             Some(due) => RunActivity::Parked { wake: log.due(wake_at(due)), head },
@@ -53,9 +53,9 @@ impl<S: Send + 'static> Engine<S> {
             Poll::Ready(event) => Poll::Ready(self.on_committer_event(event).map(Err)),
             Poll::Pending => match waits {
                 // A parked run commits rejected messages alone, because no step follows that could.
-                Some(due) if committer.is_idle() && committer.log().has_refused() => {
+                Some(due) if committer.is_idle() && committer.log().has_messages_to_take() => {
                     let wake = if is_held { Wake::OnPost } else { wake_at(due) };
-                    match committer.log().write_pause(wake) {
+                    match committer.log().write_parked(wake) {
                         Ok(_) => self.poll_committer(cx),
                         Err(error) => {
                             let fault = fault_of(self.stepper.graph_cx.run().id(), "", "commit", error);
@@ -86,7 +86,7 @@ impl<S: Send + 'static> Engine<S> {
                 }
             }
             CommitterEvent::Messages(messages) => return self.deliver(messages).err().or_else(|| self.permanent_cancel()),
-            CommitterEvent::Lost(error) => {
+            CommitterEvent::Detached(error) => {
                 if let Some(hooks) = &self.stepper.hooks {
                     hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
                 }
@@ -128,23 +128,23 @@ impl<S: Send + 'static> Engine<S> {
     /// the inbox.
     pub(super) fn report_rejected(&mut self) {
         let Some(inbox) = self.stepper.graph_cx.run().inbox() else { return };
-        inbox.take_refused().into_iter().for_each(|refused| self.reject(refused));
+        inbox.take_rejected().into_iter().for_each(|refused| self.reject(refused));
     }
 
     fn reject(&self, refused: RejectedMessage) {
         let RejectedMessage { number, name, why } = refused;
         if let Some(hooks) = &self.stepper.hooks {
-            hooks.call(&RunEvent::LetterRefused { name: name.into(), why: why.into() });
+            hooks.call(&RunEvent::MessageRejected { name: name.into(), why: why.into() });
         }
         if let Some(committer) = &self.committer {
-            committer.log().take_refused(number);
+            committer.log().take_with_next_commit(number);
         }
     }
 
     /// Returns the fault for an answer of this resume that its node rejected.
     fn rejected_answer(&self) -> Option<RunFault> {
         let run = self.stepper.graph_cx.run();
-        let RejectedMessage { name, why, .. } = run.inbox()?.refused_answer()?;
+        let RejectedMessage { name, why, .. } = run.inbox()?.rejected_answer()?;
         Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
     }
 
@@ -202,7 +202,7 @@ impl<S: Send + 'static> Engine<S> {
     /// distant time.
     fn pause(&mut self, wake: Wake, cx: &mut Context<'_>) -> Poll<Option<Outcome<S>>> {
         let Some(log) = self.committer.as_ref().map(|committer| committer.log()) else { return Poll::Pending };
-        match log.write_pause(wake) {
+        match log.write_parked(wake) {
             // The committer starts the commit of the pause now.
             Ok(true) => return self.poll_committer(cx),
             Ok(false) => {}
@@ -215,7 +215,7 @@ impl<S: Send + 'static> Engine<S> {
         waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
         let inbox = self.stepper.graph_cx.run().inbox();
-        let unasked = inbox.and_then(|inbox| inbox.unasked()).map(|name| RunFault::AnswerRefused {
+        let unasked = inbox.and_then(|inbox| inbox.unclaimed()).map(|name| RunFault::AnswerRefused {
             run: run.clone(),
             key: key_of(&name),
             why: format!("no node waits for it; the run waits for: {}", keys.join(", ")),
@@ -299,7 +299,7 @@ impl<S: Send + 'static> Branches<S> {
             if let Some(lane) = self.get(number) {
                 // Registered before the check: a later change lists the lane again.
                 if let Some(visit) = &lane.visit {
-                    visit.records.watch(self.parked.watcher(number));
+                    visit.records.set_watcher(self.parked.watcher(number));
                 }
                 until = lane_parked_until(lane, is_held)?;
             }

@@ -180,7 +180,7 @@ impl<S: Send + 'static> Engine<S> {
         let is_subgraph = self.plan.nodes[lane.at as usize].options.as_ref().is_some_and(|options| options.subgraph.is_some());
         if let (Some(visit), Some(fault)) = (lane.visit.as_ref().filter(|_| is_subgraph), failed) {
             // Before the cancel: nodes that are dropped inside must be undone.
-            visit.records.cut_off_attempt(lane.attempt, (**fault).clone());
+            visit.records.abandon_attempt(lane.attempt, (**fault).clone());
         }
         let CancelGrace { length, token } = lane.grace().expect("a lane in grace has a grace");
         let timer = token.runtime().sleep_until(token.runtime().now() + *length);

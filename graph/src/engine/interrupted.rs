@@ -7,7 +7,7 @@
 //! - an earlier process left it, and it was interrupted before this process entered its node again.
 //!
 //! Invariants:
-//! 1. A visit is saved at most once (`is_undo_kept` of its visit records), also across processes.
+//! 1. A visit is saved at most once (`is_on_undo_chain` of its visit records), also across processes.
 //! 2. A saved visit does nothing more: its visit records accept no further effect.
 //! 3. A run that is cancelled or stays open saves nothing, because it can be resumed as it is.
 
@@ -32,8 +32,8 @@ impl<S: Send + 'static> Stepper<S> {
             self.save_interrupted_inside(plan, lane, fault);
         }
         let Some(visit) = &lane.visit else { return };
-        visit.records.cut_off(Some(fault));
-        if std::mem::replace(&mut visit.records.lock().is_undo_kept, true) {
+        visit.records.abandon(Some(fault));
+        if std::mem::replace(&mut visit.records.lock().is_on_undo_chain, true) {
             return;
         }
         let plan_node = &plan.nodes[lane.at as usize];
@@ -60,7 +60,7 @@ impl<S: Send + 'static> Stepper<S> {
             let Some(records) = plan.nodes_by_id.undo(local).and_then(|_| VisitRecords::restore(records).ok()) else {
                 continue;
             };
-            if !records.effects().own || records.lock().is_undo_kept {
+            if !records.effects().own || records.lock().is_on_undo_chain {
                 continue;
             }
             let inner = records.lock();
@@ -98,7 +98,7 @@ impl<S: Send + 'static> Stepper<S> {
         let is_subgraph = plan_node.options.as_ref().is_some_and(|options| options.subgraph.is_some());
         if let Some(visit) = lane.visit.as_ref().filter(|_| is_subgraph && lane.is_timed_out()) {
             let fault = StoredFault::of_node(&self.graph_cx.name(lane.at), lane.attempt, reason.to_string());
-            visit.records.cut_off_attempt(lane.attempt, fault);
+            visit.records.abandon_attempt(lane.attempt, fault);
         }
     }
 

@@ -332,7 +332,7 @@ impl<S: Send + 'static> Engine<S> {
                 self.stepper.save_interrupted(&plan, &lane, fault);
                 self.stepper.await_task_end(&lane);
             }
-            (None, Some(visit)) => visit.records.cut_off(None),
+            (None, Some(visit)) => visit.records.abandon(None),
             (None, None) => {}
         }
         if let Err(reason) = self.stepper.abandon(&mut lane, cause) {

@@ -118,7 +118,7 @@ mod tests {
             Poll::<()>::Pending
         });
         assert!(polled.is_pending());
-        records.watch(parked.watcher(3));
+        records.set_watcher(parked.watcher(3));
         parked.refresh(false, 0);
         assert_eq!(parked.next_unchecked(), None);
         waker.unwrap().wake();

@@ -56,7 +56,7 @@ impl<S: Send + 'static> Engine<S> {
         let lane = self.lane(number);
         let TokenId { sequence, branch } = TokenId { sequence: token.id.sequence, branch: token.id.branch };
         (lane.at, lane.token) = (at, TokenId { sequence, branch });
-        let failed = visit.records.lock().failed_for_good.take();
+        let failed = visit.records.lock().failed_permanently.take();
         lane.visit = Some(Box::new(visit));
         if is_done {
             lane.phase = Phase::NodeDone;

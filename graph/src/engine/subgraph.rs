@@ -106,7 +106,7 @@ impl<S: Send + 'static> Drop for SubgraphEngine<S> {
             let mut records = records.lock();
             records.iteration_inside = records.iteration_inside.max(self.engine.max_iteration());
         }
-        let Some(fault) = self.records.as_ref().and_then(|records| records.why_cut_off(self.attempt)) else { return };
+        let Some(fault) = self.records.as_ref().and_then(|records| records.why_abandoned(self.attempt)) else { return };
         self.engine.drop_in_grace();
         // Restores the work of an earlier process, so that it can be undone.
         if !self.has_begun && self.engine.restore_interrupted().is_err() {
@@ -129,7 +129,7 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         // everything inside.
         if let Some(Poll::Ready(cause)) = cancelled.as_mut().map(|cancelled| Pin::new(cancelled).poll(polled)) {
             cancelled = None;
-            if let Some(ended) = engine.cancel_inside(cause, records.why_cut_off(cx.attempt)) {
+            if let Some(ended) = engine.cancel_inside(cause, records.why_abandoned(cx.attempt)) {
                 return Poll::Ready(ended);
             }
         }

@@ -66,11 +66,11 @@ async fn undo_all<S: Send + 'static>(
             }
             Ok((node, Err(reason))) => match nodes_before(log, sequence).await {
                 // The failed undo is recorded: a resume reports the remaining nodes.
-                Err(unread) if !log.is_lost() => return Err(fault_of(&*log.run, "", "open", unread)),
+                Err(unread) if !log.is_detached() => return Err(fault_of(&*log.run, "", "open", unread)),
                 left => (node, reason.to_string(), left.unwrap_or_default()),
             },
             // A run that has lost its store cannot be resumed: report what was undone.
-            Err(interrupted) if log.is_lost() => (String::new(), interrupted.to_string(), Vec::new()),
+            Err(interrupted) if log.is_detached() => (String::new(), interrupted.to_string(), Vec::new()),
             Err(interrupted) => return Err(interrupted),
         };
         return Ok(Compensation::CompensationFailed { undone, node, reason, left });

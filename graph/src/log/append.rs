@@ -1,53 +1,61 @@
-//! How records are added to the log of a run: checked, numbered, and queued for the next commit.
+//! Appends records to the log of a run: checks, numbers and queues them for the next commit.
+//!
+//! A record passes three steps: [`pack`](RunLog::pack) (compress, checksum; no lock),
+//! [`add`](RunLog::add) (check against the frontier, under the lock) and `seal` (number, apply to
+//! the frontier, encode the header).
 
 use crate::log::{LogState, NEVER, NewRecord, PackedRecord, RunLog};
-use crate::store::{Header, Kind, Row, StoreError};
+use crate::store::{Header, Kind, Row, RunStatus, StoreError};
 
 impl RunLog {
-    /// Adds an entry to the log, and gives its sequence. It is durable when [`poll_durable`](Self::poll_durable) says so.
+    /// Appends a record and returns its sequence number. [`poll_durable`](Self::poll_durable) tells
+    /// when it is durable.
     ///
-    /// A node on another thread may not have noticed yet that the run has failed: what it submits is dropped, and never becomes durable.
-    pub(crate) fn submit(&self, entry: NewRecord) -> Result<u64, StoreError> {
-        let added = self.add(self.pack(entry)?);
+    /// A node on another thread may not know yet that the run has failed. Its record is dropped and
+    /// never becomes durable ([`NEVER`]).
+    pub(crate) fn submit(&self, record: NewRecord) -> Result<u64, StoreError> {
+        let added = self.add(self.pack(record)?);
         self.wake_driver();
         added
     }
 
-    /// Prepares an entry to be [added](Self::add).
-    pub(crate) fn pack(&self, entry: NewRecord) -> Result<PackedRecord, StoreError> {
-        entry.pack(self.options.body_bytes_max)
+    /// Prepares a record for [`add`](Self::add). Does not take the lock.
+    pub(crate) fn pack(&self, record: NewRecord) -> Result<PackedRecord, StoreError> {
+        record.pack(self.options.body_bytes_max)
     }
 
-    /// Adds an entry as [`submit`](Self::submit) does, and wakes nobody: the caller holds a lock, and calls [`wake_driver`](Self::wake_driver) after it.
+    /// Appends a packed record without waking the engine. For callers that hold a lock: they call
+    /// [`wake_driver`](Self::wake_driver) after it.
     pub(crate) fn add(&self, mut packed: PackedRecord) -> Result<u64, StoreError> {
-        let entry = &mut packed.entry;
-        let takes = std::mem::take(&mut entry.takes);
-        let signal = entry.signal.take().map(|message| (entry.path.clone(), message));
+        let record = &mut packed.record;
+        let takes = std::mem::take(&mut record.takes);
+        let signal = record.signal.take().map(|message| (record.path.clone(), message));
         let mut state = self.lock();
-        if state.is_lost {
-            // What can be undone is, from memory.
-            if packed.entry.undo.is_some() {
+        if state.is_detached {
+            // The run is undone from memory.
+            if packed.record.undo.is_some() {
                 return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
             }
             state.head += 1;
             return Ok(state.head);
         }
-        if state.has_ended && !packed.entry.is_of_undo() {
+        if state.has_ended && !packed.record.is_of_undo() {
             return Ok(NEVER);
         }
-        // Nor may a visit that is over say anything: its line of control stands at another visit now.
-        if packed.entry.is_of_visit() && !state.frontier.is_at(&packed.entry.path, packed.entry.parent) {
+        // A finished visit may not add records: its token belongs to another visit now.
+        if packed.record.is_of_visit() && !state.frontier.is_at(&packed.record.path, packed.record.parent) {
             return Ok(NEVER);
         }
         let (sequence, row) = self.seal(&mut state, packed, None)?;
         if let Some((path, message)) = signal {
-            state.signals.note(path, sequence, message);
+            state.signals.add(path, sequence, message);
         }
         state.next.rows.push_back((row, takes));
         Ok(sequence)
     }
 
-    /// Numbers an entry. Of several that make sense only together, `whole_at` is the sequence of the last: it has the frontier of them all.
+    /// Numbers a record and applies it to the frontier. For records that are valid only together,
+    /// `whole_at` is the sequence number of the last one, which lists the frontier of all.
     pub(super) fn seal(
         &self,
         state: &mut LogState,
@@ -55,7 +63,7 @@ impl RunLog {
         whole_at: Option<u64>,
     ) -> Result<(u64, Row), StoreError> {
         let NewRecord { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } =
-            packed.entry;
+            packed.record;
         let sequence = state.head + 1;
         let visits = state.visits + u64::from(is_visit);
         let (undo, undo_before) = if undo.is_some() { (sequence, state.undo) } else { (state.undo, 0) };
@@ -82,12 +90,14 @@ impl RunLog {
         let mut frontier = std::mem::take(&mut state.frontier);
         frontier.apply(sequence, &header);
         if header.next.is_some() || kind == Kind::Attempt {
-            state.signals.moved(&header.path, &frontier);
+            state.signals.return_finished(&header.path, &frontier);
         }
-        // As long as it is cheaper to read what followed it than to write it again, an earlier list will do.
+        // List the whole frontier only if that is cheaper than reading the records since the last
+        // list.
         let is_listed = match whole_at {
             Some(last) => sequence == last,
-            // A run that is undone goes back to the record of its failure, to know why.
+            // A run that is being undone starts from the record of its failure, so that record
+            // lists it.
             None => kind == Kind::End || (!header.is_of_undo() && sequence - state.base >= frontier.width() as u64),
         };
         if is_listed {
@@ -96,25 +106,32 @@ impl RunLog {
         let sealed = Row::seal_packed(&self.run, sequence, &header, packed.body);
         state.frontier = frontier;
         let row = sealed?;
-        state.head = sequence;
-        if undo == sequence {
-            state.undos.push(sequence, undo_before);
-            if self.options.is_best_effort {
-                state.unwritten.insert(sequence, row.clone());
-            }
-        }
-        if whole_at == Some(sequence) {
-            state.undos.rewound(sequence, undo);
-        }
-        state.undo = undo;
-        state.visits = header.visits;
-        state.has_ended |= kind == Kind::End;
-        if header.frontier.is_some() {
-            state.base = sequence;
-        }
-        if let Some(status) = status {
-            state.next.status = Some(status);
+        state.advance(sequence, &header, status, whole_at);
+        if undo == sequence && self.options.is_best_effort {
+            state.unwritten.insert(sequence, row.clone());
         }
         Ok((sequence, row))
+    }
+}
+
+impl LogState {
+    /// Advances the state past a sealed record. `status` is the status of the run after it.
+    fn advance(&mut self, sequence: u64, header: &Header, status: Option<RunStatus>, whole_at: Option<u64>) {
+        self.head = sequence;
+        if header.undo == sequence {
+            self.undos.push(sequence, header.undo_before);
+        }
+        if whole_at == Some(sequence) {
+            self.undos.rewound(sequence, header.undo);
+        }
+        self.undo = header.undo;
+        self.visits = header.visits;
+        self.has_ended |= header.kind == Kind::End;
+        if header.frontier.is_some() {
+            self.base = sequence;
+        }
+        if status.is_some() {
+            self.next.status = status;
+        }
     }
 }

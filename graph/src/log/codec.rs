@@ -1,9 +1,11 @@
-//! How states become the bodies of records, and come back.
+//! Converts states to record bodies and back.
 //!
-//! [`Codec`] is captured where the type of the state is known to be serialisable, as plain functions, so that nothing else needs the bound.
+//! [`Codec`] is captured where the state type is known to be serialisable, as plain functions. So
+//! no other code needs the trait bounds.
 //!
-//! A state is refused when it is to be committed unless it comes back from JSON as it was. That is checked by its structure
-//! ([`structure`](crate::log::structure)), and by `PartialEq` where the graph was told to (`Graph::compare_states`).
+//! Invariant: a state is committed only if it survives a round trip through JSON. Its structure is
+//! compared ([`structure`](crate::log::structure)), and `PartialEq` where `Graph::compare_states`
+//! was called.
 
 use crate::error::{CheckpointError, During, RunFault, UnknownEffect};
 use crate::log::structure;
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::fmt;
 
-/// How a state is written and read.
+/// Encodes and decodes the states of one graph.
 pub(crate) struct Codec<S> {
     encode: fn(&S) -> Result<Vec<u8>, serde_json::Error>,
     read: fn(&[u8]) -> Result<StoredStates<S>, serde_json::Error>,
@@ -23,29 +25,29 @@ pub(crate) struct Codec<S> {
     equal: Option<fn(&S, &S) -> bool>,
 }
 
-/// What the body of a record that moves a token holds of states.
+/// The states in the body of a record that moves a token.
 #[derive(Deserialize)]
 pub(crate) struct StoredStates<S> {
     pub(crate) state: S,
-    /// The states that the branches of a `map` begin with.
+    /// For a `map` fan-out: the first states of its branches.
     pub(crate) items: Option<Vec<S>>,
 }
 
-/// Why a state cannot be stored.
+/// The reason why a state cannot be stored.
 #[derive(Debug)]
 pub(crate) enum Unstorable {
-    /// It has no form as JSON, or that form cannot be read.
+    /// It cannot be written as JSON, or its JSON cannot be read.
     Json(serde_json::Error),
-    /// What is read is not what was written.
+    /// The value read back differs from the original.
     Changed(Difference),
 }
 
-/// How a value differs from what comes back from JSON.
+/// How a value differs from the value read back from its JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// Its `Serialize` says something else about it.
+    /// The structures differ, by `Serialize`.
     Structure,
-    /// Its `PartialEq` says that they differ.
+    /// The values differ, by `PartialEq`.
     Unequal,
 }
 
@@ -69,14 +71,15 @@ impl<S: Serialize + DeserializeOwned> Codec<S> {
 }
 
 impl<S> Codec<S> {
-    /// Compares states by this, besides their structures.
+    /// Also compares states with `equal`.
     pub(crate) fn comparing(mut self, equal: Option<fn(&S, &S) -> bool>) -> Self {
         self.equal = equal;
         self
     }
 
-    /// The body of a record with this state, and with the states that branches begin with. It is read back as a resume reads it: a state that does
-    /// not come back as itself is refused here, rather than found after a crash.
+    /// Encodes the body of a record with a state and the first states of branches. Decodes it
+    /// again, so that a state that does not survive the round trip is rejected now and not after a
+    /// crash.
     pub(crate) fn body(&self, state: &S, items: Option<&[S]>) -> Result<Vec<u8>, Unstorable> {
         let mut body = br#"{"state":"#.to_vec();
         body.append(&mut (self.encode)(state).map_err(Unstorable::Json)?);
@@ -97,9 +100,10 @@ impl<S> Codec<S> {
         Ok(body)
     }
 
-    /// Fails if a state differs from what was read back.
+    /// Fails if a state differs from the value read back.
     fn check_back(&self, state: &S, back: &S) -> Result<(), Unstorable> {
-        // Different values may have the same JSON: `null`, floats of 32 and 64 bits, a text and the name of a variant.
+        // Different values can have the same JSON: `null`, `f32` and `f64`, a text and the name of
+        // a variant.
         if (self.structure)(state) != (self.structure)(back) {
             return Err(Unstorable::Changed(Difference::Structure));
         }
@@ -109,13 +113,13 @@ impl<S> Codec<S> {
         Ok(())
     }
 
-    /// The states in the body of a record.
+    /// Decodes the states in the body of a record.
     pub(crate) fn read(&self, body: &[u8]) -> Result<StoredStates<S>, serde_json::Error> {
         (self.read)(body)
     }
 }
 
-/// How a value differs from what was read back from its JSON, if it does.
+/// Returns how a value differs from the value read back from its JSON.
 fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> bool>) -> Option<Difference> {
     if structure::hash_of(value) != structure::hash_of(back) {
         return Some(Difference::Structure);
@@ -123,7 +127,7 @@ fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> boo
     equal.filter(|equal| !equal(value, back)).map(|_| Difference::Unequal)
 }
 
-/// The JSON of a value that comes back from it as it was, or why there is none.
+/// Returns the JSON of a value, or an error text if it does not survive the round trip.
 pub(crate) fn stored_json<T: Serialize>(
     value: &T,
     equal: Option<fn(&T, &T) -> bool>,
@@ -133,28 +137,30 @@ pub(crate) fn stored_json<T: Serialize>(
     let back = read(&json).map_err(|error| error.to_string())?;
     match difference(value, &back, equal) {
         None => Ok(json),
-        Some(difference) => Err(format!("it does not come back from JSON as it was: {difference}")),
+        Some(difference) => Err(format!("it changes when it is written to JSON and read back: {difference}")),
     }
 }
 
-/// What a body holds besides states: what the undo of the node is given.
+/// The undo payload in a record body.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredUndo {
     pub(crate) payload: Box<RawValue>,
-    /// The effects of the visit whose outcome is not known.
+    /// The effects of the visit with an unknown outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unknown: Vec<UnknownEffect>,
-    /// The record that can be undone before this one. Only records of the first format have it in the body; later ones have it in the header.
+    /// The previous record that can be undone. Records of the first format have it in the body,
+    /// later records in the header.
     #[serde(default, skip_serializing)]
     pub(crate) before: u64,
 }
 
+/// The part of a record body that holds the undo payload.
 #[derive(Deserialize)]
 struct WithUndo {
     undo: Option<StoredUndo>,
 }
 
-/// Adds the payload of an undo to a body, which is an object.
+/// Adds an undo payload to a record body, which is a JSON object.
 pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &UndoPayload) {
     body.pop();
     if body.len() > 1 {
@@ -164,11 +170,12 @@ pub(crate) fn add_undo(body: &mut Vec<u8>, payload: &UndoPayload) {
     body.extend_from_slice(payload.json.get().as_bytes());
     if !payload.unknown.is_empty() {
         body.extend_from_slice(br#","unknown":"#);
-        body.append(&mut serde_json::to_vec(&payload.unknown).expect("texts have a form as JSON"));
+        body.append(&mut serde_json::to_vec(&payload.unknown).expect("strings can be serialised"));
     }
     body.extend_from_slice(b"}}");
 }
 
+/// Decodes the undo payload of a record body, if it has one.
 pub(crate) fn undo_in(body: &[u8]) -> Result<Option<StoredUndo>, serde_json::Error> {
     serde_json::from_slice::<WithUndo>(body).map(|body| body.undo)
 }
@@ -176,8 +183,8 @@ pub(crate) fn undo_in(body: &[u8]) -> Result<Option<StoredUndo>, serde_json::Err
 impl fmt::Display for Unstorable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(error) => write!(f, "the state cannot be written as JSON and read again: {error}"),
-            Self::Changed(difference) => write!(f, "the state does not come back from JSON as it was: {difference}"),
+            Self::Json(error) => write!(f, "the state cannot be written to JSON and read back: {error}"),
+            Self::Changed(difference) => write!(f, "the state changes when it is written to JSON and read back: {difference}"),
         }
     }
 }
@@ -188,14 +195,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Structure => {
-                "a part of it has no form of its own as JSON (`Some(None)`, `Some(())`, a float that is not a number), or is read as another value; change its type, or its Serialize and Deserialize"
+                "JSON has no distinct form for a part of it (`Some(None)`, `Some(())`, a NaN), or reads it as another value; change the type, or its Serialize and Deserialize"
             }
-            Self::Unequal => "it is not equal to what is read back; a field may be skipped by serde, or set anew when it is read",
+            Self::Unequal => "it is not equal to the value read back; serde may skip a field, or set it when it is read",
         })
     }
 }
 
-/// The states in a record, as those of this graph.
+/// Decodes the states of a record for a graph. A panic of the user's `Deserialize` becomes a fault.
 pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates<S>, RunFault> {
     match catch_panic(|| codec.read(&record.body)) {
         Ok(Ok(stored)) => Ok(stored),
@@ -218,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_body_that_is_written_can_be_read() {
+    fn c3_written_body_can_be_read() {
         let codec = Codec::<Value>::new();
         let (mut states, mut items) = (Vec::new(), Vec::new());
         for depth in 100..140 {

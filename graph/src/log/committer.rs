@@ -1,12 +1,22 @@
-//! `Committer`: the commit loop of one durable run, polled by the run's engine. It owns:
+//! The commit loop of one durable run.
+//!
+//! [`Committer`] is polled by the run's engine. It owns:
 //! - the commit in flight: at most one; records submitted meanwhile form the next batch,
 //! - the lease, through `LeaseRenewal`,
-//! - the position in the inbox, through `InboxReader`.
+//! - the position in the inbox, through `InboxReader`,
+//! - pruning, through `Pruner`.
+//!
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | idle | start, `acknowledge` | `begin_commit` when records were submitted |
+//! | committing | `begin_commit` | the answer of the store: `acknowledge` or `fail` |
+//! | released | the commit of the run's end, `give_up` | never |
+//! | detached (best effort) | `fail` | never |
 //!
 //! Invariants:
 //! 1. Records are committed in the order of their sequence numbers.
 //! 2. A waiter is woken for a record only after the store has confirmed it.
-//! 3. Once the run is given up, nothing is submitted again.
+//! 3. Once the run is released, nothing is committed.
 
 use crate::lease::ReleaseWork;
 use crate::log::inbox_reader::InboxReader;
@@ -21,71 +31,72 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// How much one commit holds. What is more waits for the next, so that a wide fan-out is no obstacle to others that use the store.
+/// The limits of one commit. Further records wait for the next one, so that a wide fan-out does not
+/// block other users of the store.
 pub(crate) const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
-/// How long a run that ends waits for the store to let it go.
+/// How long a run that ends waits for the store to release its lease.
 pub(crate) const RELEASE_MAX: Duration = Duration::from_secs(5);
 
-/// What the store was asked.
+/// A call to the store in flight.
 pub(super) type StoreCall<T> = BoxFuture<'static, Result<T, StoreError>>;
 
+/// Writes the log of one run, renews its lease and reads its inbox.
 pub(crate) struct Committer {
     log: Arc<RunLog>,
     commit: Option<CommitCall>,
-    /// None once a run that goes on without its store could not keep its lease.
+    /// `None` after a best-effort run has lost its lease.
     renewal: Option<LeaseRenewal>,
     inbox: InboxReader,
     pruner: Pruner,
-    /// The token of a run with a deadline, and the time until then.
+    /// The token of a run with a deadline, and the timer for it.
     deadline: Option<(CancelToken, BoxFuture<'static, ()>)>,
     is_released: bool,
-    /// The numbers of the pause commands. The resume takes them.
+    /// The numbers of the pause commands. They are removed with the next resume command.
     pub(crate) pauses: Vec<u64>,
-    /// The numbers of other commands that stay in the inbox until the record of the run's end takes them: cancels, and all that came too late.
+    /// The numbers of other commands that stay in the inbox until the run ends: cancels, and
+    /// commands that came too late.
     pub(crate) taken_at_end: Vec<u64>,
-    /// The run was told to end for good, and why.
+    /// The cause, if a cancel command arrived.
     pub(crate) is_cancelled: Option<String>,
 }
 
-/// A commit on its way.
+/// A commit in flight.
 struct CommitCall {
     last: u64,
-    /// Whether the run is given up with it.
+    /// True if this commit releases the run.
     releases: bool,
     asked_at: Instant,
-    asked: StoreCall<Committed>,
+    call: StoreCall<Committed>,
 }
 
-/// What the committer has to say.
+/// What [`Committer::poll`] reports to the engine.
 pub(crate) enum CommitterEvent {
-    /// These sequences are durable from now on.
+    /// These records became durable.
     Durable(std::ops::RangeInclusive<u64>),
-    /// New messages.
+    /// New messages arrived in the inbox.
     Messages(Vec<InboxMessage>),
-    /// The run cannot go on.
+    /// The run must end: the store failed or the lease is lost.
     Fault(StoreFailure),
-    /// The store failed, and the run goes on without it.
-    Lost(StoreError),
+    /// The store failed, and the best-effort run continues without it.
+    Detached(StoreError),
 }
 
-/// Why a run cannot go on.
+/// The failed store operation and its error.
 pub(crate) struct StoreFailure {
     pub(crate) op: &'static str,
     pub(crate) error: StoreError,
 }
 
-/// How the run stands, when something is written.
+/// What the run is doing while records are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunActivity {
+    /// At least one node runs, and no node waits for messages.
     Busy,
-    /// Some work, and some wait for messages.
-    Asking,
-    /// Every line of control waits, until then or for messages, if this is still the last record.
-    Parked {
-        wake: Wake,
-        head: u64,
-    },
+    /// Some nodes run and some wait for messages.
+    AwaitingMessages,
+    /// Every token waits, for messages or until `wake`. Valid while `head` is the last record.
+    Parked { wake: Wake, head: u64 },
 }
 
 impl Committer {
@@ -105,8 +116,8 @@ impl Committer {
         }
     }
 
-    /// Cancels the token at the deadline of the run, by the store's clock.
-    pub(crate) fn watch_deadline(&mut self, token: &CancelToken) {
+    /// Cancels `token` at the deadline of the run, by the clock of the store.
+    pub(crate) fn cancel_at_deadline(&mut self, token: &CancelToken) {
         self.deadline = self.log.deadline.map(|at| (token.clone(), self.log.sleep_until(at)));
     }
 
@@ -120,29 +131,30 @@ impl Committer {
         &self.log
     }
 
-    /// Goes on writing. Pending when there is nothing to say, and a waker is left with all that is under way.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, standing: RunActivity) -> Poll<CommitterEvent> {
+    /// Continues writing, renewing and reading. Pending when nothing is to report; all calls in
+    /// flight hold the waker.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, activity: RunActivity) -> Poll<CommitterEvent> {
         if let Some(renewal) = &mut self.renewal
             && let Poll::Ready(error) = renewal.poll(&self.log, cx)
         {
             self.renewal = None;
-            if !self.log.is_lost() {
+            if !self.log.is_detached() {
                 return self.fail("renew", error);
             }
         }
         self.poll_deadline(cx);
-        if self.log.is_lost() {
+        if self.log.is_detached() {
             return Poll::Pending;
         }
         self.pruner.poll(cx);
-        if let Some(CommitCall { last, releases, asked_at, asked }) = &mut self.commit {
+        if let Some(CommitCall { last, releases, asked_at, call }) = &mut self.commit {
             let (last, releases, asked_at) = (*last, *releases, *asked_at);
-            return match std::task::ready!(asked.as_mut().poll(cx)) {
+            return match std::task::ready!(call.as_mut().poll(cx)) {
                 Ok(Committed { posted, now }) => {
                     self.log.lease.clock.correct(now, asked_at);
                     (self.commit, self.is_released) = (None, releases);
                     self.expect_messages(posted);
-                    self.inbox.heard_at = Some(self.log.runtime().now());
+                    self.inbox.reported_at = Some(self.log.runtime().now());
                     Poll::Ready(CommitterEvent::Durable(self.acknowledge(last)))
                 }
                 Err(error) => {
@@ -151,10 +163,10 @@ impl Committer {
                 }
             };
         }
-        if self.begin_commit(cx.waker(), standing) {
-            return self.poll(cx, standing);
+        if self.begin_commit(cx.waker(), activity) {
+            return self.poll(cx, activity);
         }
-        if let Poll::Ready(read) = self.inbox.poll(&self.log, cx, standing) {
+        if let Poll::Ready(read) = self.inbox.poll(&self.log, cx, activity) {
             return match read {
                 Ok(messages) => Poll::Ready(CommitterEvent::Messages(messages)),
                 Err(error) => self.fail("inbox", error),
@@ -163,25 +175,28 @@ impl Committer {
         Poll::Pending
     }
 
-    /// Ready if nodes may be polled: the lease has not ended and will not end soon, or the run goes on without its store.
+    /// Ready if nodes may be polled: the lease will not expire soon, or the run is detached from
+    /// its store.
     pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
         match self.log.lease.poll_driver(cx) {
-            Poll::Pending if self.log.is_lost() => Poll::Ready(()),
+            Poll::Pending if self.log.is_detached() => Poll::Ready(()),
             polled => polled,
         }
     }
 
-    /// The store is said to have a message of this number.
+    /// Reports that the store has a message with this number.
     pub(crate) fn expect_messages(&mut self, posted: u64) {
         self.inbox.posted = self.inbox.posted.max(posted);
     }
 
-    /// Whether nothing is to be written, and all messages were read.
+    /// Returns true if no record is to be written and all messages were read.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.log.lock();
-        state.is_lost || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
+        state.is_detached || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
     }
 
+    /// Ends the run with the error of a store operation. A best-effort run is detached from its
+    /// store instead, unless it was fenced.
     fn fail(&mut self, op: &'static str, error: StoreError) -> Poll<CommitterEvent> {
         let is_ours = !matches!(error, StoreError::Fenced { .. });
         if !(self.log.options.is_best_effort && is_ours) {
@@ -190,14 +205,15 @@ impl Committer {
         (self.is_released, self.commit) = (true, None);
         let waiting = {
             let mut state = self.log.lock();
-            state.is_lost = true;
-            state.take_waiting(u64::MAX)
+            state.is_detached = true;
+            state.take_wakers(u64::MAX)
         };
         waiting.into_values().flatten().for_each(Waker::wake);
         self.log.lease.let_all_go();
-        Poll::Ready(CommitterEvent::Lost(error))
+        Poll::Ready(CommitterEvent::Detached(error))
     }
 
+    /// Marks all records up to `last` as durable and wakes their waiters.
     fn acknowledge(&mut self, last: u64) -> std::ops::RangeInclusive<u64> {
         let first = self.log.durable.load(Ordering::Relaxed) + 1;
         let waiting = {
@@ -206,7 +222,7 @@ impl Committer {
             while state.unwritten.first_entry().is_some_and(|first| *first.key() <= last) {
                 state.unwritten.pop_first();
             }
-            state.take_waiting(last)
+            state.take_wakers(last)
         };
         waiting.into_values().flatten().for_each(Waker::wake);
         if !self.is_released {
@@ -218,19 +234,19 @@ impl Committer {
         first..=last
     }
 
-    /// Takes what was submitted, if anything was.
-    fn begin_commit(&mut self, driver: &Waker, standing: RunActivity) -> bool {
+    /// Starts a commit of submitted records. Returns false if none were submitted.
+    fn begin_commit(&mut self, driver: &Waker, activity: RunActivity) -> bool {
         let log = &self.log;
         log.set_driver(driver);
         let mut state = log.lock();
         if state.next.rows.is_empty() {
             return false;
         }
-        let (rows, mut takes) = state.next.some(log.options.commit_rows_max);
+        let (rows, mut takes) = state.next.take_rows(log.options.commit_rows_max);
         takes.append(&mut state.to_take);
         let last = rows.last().map_or(0, |row: &Row| row.sequence);
         let is_all = state.next.rows.is_empty();
-        let parked = match standing {
+        let parked = match activity {
             RunActivity::Parked { wake, head } if is_all && head == state.head => Some(wake),
             _ => None,
         };
@@ -264,34 +280,37 @@ impl Committer {
             ..Commit::new(log.held(), rows)
         };
         let store = Arc::clone(&log.options.store);
-        let asked = Box::pin(async move { store.commit(commit).await });
-        self.commit = Some(CommitCall { last, releases, asked_at: log.runtime().now(), asked });
+        let call = Box::pin(async move { store.commit(commit).await });
+        self.commit = Some(CommitCall { last, releases, asked_at: log.runtime().now(), call });
         true
     }
 
-    /// Gives the run up after its end, so that others need not wait for its lease to end; or leaves that to whoever keeps the lease.
+    /// Releases the run after its end, so that other drivers need not wait for its lease to expire.
+    /// If a worker renews the lease, the worker also releases it.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
-        self.is_released |= self.log.options.kept_lease.is_some();
+        self.is_released |= self.log.options.worker_lease.is_some();
         self.give_up().map(ReleaseWork::all)
     }
 
     fn give_up(&mut self) -> Option<ReleaseWork> {
-        // Before the store is asked: a node that was cut off in the middle of a poll may be about to begin an effect.
+        // Before the call: an abandoned node in the middle of a poll may be about to start an
+        // effect.
         self.log.lease.give_up();
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
-        // The store may have locked the run's row for it, and nobody polls it any more.
+        // The store may have locked the row of the run for pruning, which is not polled any more.
         self.pruner = Pruner::default();
         let log = Arc::clone(&self.log);
         let commit = self.commit.take();
         let runtime = Arc::clone(log.runtime());
         let until = runtime.now() + RELEASE_MAX;
         let bounded = |work| -> BoxFuture<'static, ()> { Box::pin(either(work, runtime.sleep_until(until))) };
-        // It lands or it does not; what follows must come after.
+        // Wait for the commit in flight, whether it succeeds or not: the release must come after
+        // it.
         let commit = bounded(Box::pin(async move {
-            if let Some(CommitCall { asked, .. }) = commit {
-                drop(asked.await);
+            if let Some(CommitCall { call, .. }) = commit {
+                drop(call.await);
             }
         }));
         let release = bounded(Box::pin(async move {
@@ -301,7 +320,7 @@ impl Committer {
     }
 }
 
-/// A run that was dropped is given up by whoever keeps its lease, else by a task of its own.
+/// A dropped run is released by its worker, or by a spawned task.
 impl Drop for Committer {
     fn drop(&mut self) {
         let Some(release) = self.give_up() else { return };
@@ -313,8 +332,8 @@ impl Drop for Committer {
 }
 
 impl Batch {
-    /// As many rows as one commit may have, and the messages that are taken with them.
-    fn some(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
+    /// Takes as many records as one commit may have, with the messages that they take.
+    fn take_rows(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
         let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
         while self.rows.front().is_some_and(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
             && let Some((row, taken)) = self.rows.pop_front()

@@ -1,8 +1,13 @@
 //! The deadline of a stored run.
 //!
-//! It is an absolute time by the store's clock, kept with the run, and counts across drivers: whoever drives the run when it passes ends the run for
-//! good. The first deadline of a run counts. One that is named later counts only if the run has none, and is stored with the driver's first
-//! commit. A run that is rewound, replayed or given another state begins with a new deadline, or with none.
+//! It is an absolute time by the clock of the store, and it is stored with the run. The driver that
+//! executes the run when the deadline passes ends the run permanently.
+//!
+//! Rules:
+//! 1. The first deadline of a run counts. A later option counts only if the run has none; it is
+//!    stored with the first commit of the driver.
+//! 2. A run that is rewound, replayed or given another state starts with a new deadline, or with
+//!    none.
 
 use crate::error::RunFault;
 use crate::log::RunLog;
@@ -14,36 +19,37 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What the options of a run say about its deadline.
+/// The deadline in the options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timeout {
-    /// When the run was started, and how long it may take.
-    asked: Option<(Instant, Duration)>,
-    /// What is stored does not count any more.
-    is_anew: bool,
+    /// The start of the run and its time limit.
+    limit: Option<(Instant, Duration)>,
+    /// True if the stored deadline is replaced.
+    replaces_stored: bool,
 }
 
 impl Timeout {
     pub(crate) fn new(started: Instant, length: Option<Duration>) -> Self {
-        Self { asked: length.map(|length| (started, length)), is_anew: false }
+        Self { limit: length.map(|length| (started, length)), replaces_stored: false }
     }
 
-    /// The same for a run that goes on from elsewhere, or with another state.
-    pub(crate) fn anew(self) -> Self {
-        Self { is_anew: true, ..self }
+    /// Returns the deadline for a run that is rewound, replayed or given another state.
+    pub(crate) fn replacing_stored(self) -> Self {
+        Self { replaces_stored: true, ..self }
     }
 
-    /// How much time is left at `now`.
+    /// Returns the remaining time at `now`.
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
-        self.asked.map(|(started, length)| (started + length).since(now))
+        self.limit.map(|(started, length)| (started + length).since(now))
     }
 
-    /// When opening the run is given up. One whose time is over is opened all the same, to be ended: that may take as long as a lease.
+    /// Returns when opening the run times out. A run past its deadline is still opened, to be
+    /// ended; that may take as long as a lease.
     pub(crate) fn open_until(&self, lease: Duration) -> Option<Instant> {
-        self.asked.map(|(started, length)| started + if length.is_zero() { lease } else { length })
+        self.limit.map(|(started, length)| started + if length.is_zero() { lease } else { length })
     }
 
-    /// The same for a claimed run, whose own deadline may count.
+    /// Returns when opening a claimed run times out; its stored deadline may apply.
     pub(crate) fn open_claimed_until(
         &self,
         info: &RunInfo,
@@ -55,10 +61,11 @@ impl Timeout {
         Some(asked_at + if left.is_zero() { lease } else { left })
     }
 
-    /// The deadline of a claimed run, and what is to be stored about it. The claim was asked for at `asked_at`, when the store's clock said `now`.
+    /// Returns the deadline of a claimed run and the change to store. `now` is the store's time
+    /// when the claim was requested at `asked_at`.
     pub(super) fn of_claim(&self, info: &RunInfo, now: Timestamp, asked_at: Instant) -> (Option<Timestamp>, Option<Deadline>) {
         let own = self.left(asked_at).map(|left| now.after(left));
-        match (info.deadline.filter(|_| !self.is_anew), own) {
+        match (info.deadline.filter(|_| !self.replaces_stored), own) {
             (Some(stored), _) => (Some(stored), None),
             (None, Some(own)) => (Some(own), Some(Deadline::At(own))),
             (None, None) => (None, info.deadline.map(|_| Deadline::Never)),
@@ -67,12 +74,12 @@ impl Timeout {
 }
 
 impl RunLog {
-    /// Whether the deadline of the run has passed.
+    /// Returns true if the deadline of the run has passed.
     pub(crate) fn is_overdue(&self) -> bool {
         self.deadline.is_some_and(|at| self.now() >= at)
     }
 
-    /// When a run that waits is due: at its deadline at the latest.
+    /// Returns when a waiting run must wake: at its deadline at the latest.
     pub(crate) fn due(&self, wake: Wake) -> Wake {
         match (wake, self.deadline) {
             (Wake::OnPost, Some(deadline)) => Wake::At(deadline),
@@ -82,7 +89,8 @@ impl RunLog {
     }
 }
 
-/// Opens a run until `at` at the latest. After that it is cancelled, and stays as it is in the store.
+/// Opens a run until `at` at the latest. Then the opening is cancelled, and the stored run stays
+/// unchanged.
 pub(crate) async fn opened_until<T, E: From<RunFault>>(
     runtime: &Arc<dyn Runtime>,
     at: Option<Instant>,

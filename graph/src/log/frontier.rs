@@ -1,22 +1,28 @@
-//! `Frontier`: where all lines of control of a run stand, and how each record moves one of them.
+//! `Frontier`: the live tokens of a run, and how each record moves one of them.
 //!
-//! A line of control is known by its path: in which branches of which fan-outs, and inside which subgraphs, it runs; at any time there is one
-//! token at a path. So a record needs to say no more than its path, and where the token goes. A branch that has done nothing yet has no token of
-//! its own: it is implied by the token at the fan-out, one level above.
+//! A token is identified by its path: the branches of fan-outs and the subgraphs in which it runs.
+//!
+//! Invariants:
+//! 1. At most one token is at a path. So a record needs only its path and the next place of the
+//!    token.
+//! 2. A branch that has done nothing yet has no token. It is **implied** by the token at its
+//!    fan-out, one level above.
+//! 3. When a token moves, all tokens below it are removed.
 
 use crate::store::{Fork, Header, Kind, LiveToken, Place, PlacedBy};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The undo of a record, as a branch of it: no fan-out is so wide.
+/// The branch number that marks the undo of a record. No fan-out has so many branches.
 const UNDO: u32 = u32::MAX;
 
-/// The line of control that the undo of a record is. It stands apart from those of the run, with nothing but its visit records.
+/// Returns the path of the undo of a record. It is separate from the paths of the run and has only
+/// visit records.
 pub(crate) fn undo_path(record: u64) -> Vec<Fork> {
     vec![Fork { sequence: record, branch: UNDO }]
 }
 
-/// The record whose undo is this line of control, if it is one.
+/// Returns the record that is undone at this path, if it is the path of an undo.
 pub(crate) fn undone_at(path: &[Fork]) -> Option<u64> {
     match path {
         [Fork { sequence, branch: UNDO }] => Some(*sequence),
@@ -24,29 +30,30 @@ pub(crate) fn undone_at(path: &[Fork]) -> Option<u64> {
     }
 }
 
-/// The live tokens of a run, by their paths.
+/// The live tokens of a run, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontier {
     tokens: BTreeMap<Vec<Fork>, LiveToken>,
-    notes: usize,
+    /// The number of visit records of all tokens.
+    visit_records: usize,
 }
 
 impl Frontier {
     pub(crate) fn of(tokens: Vec<LiveToken>) -> Self {
-        let notes = tokens.iter().map(|token| token.notes.len()).sum();
-        Self { tokens: tokens.into_iter().map(|token| (token.path.clone(), token)).collect(), notes }
+        let visit_records = tokens.iter().map(|token| token.notes.len()).sum();
+        Self { tokens: tokens.into_iter().map(|token| (token.path.clone(), token)).collect(), visit_records }
     }
 
     pub(crate) fn tokens(&self) -> impl Iterator<Item = &LiveToken> {
         self.tokens.values()
     }
 
-    /// The token at a path.
+    /// Returns the token at a path.
     pub(crate) fn get(&self, path: &[Fork]) -> Option<&LiveToken> {
         self.tokens.get(path)
     }
 
-    /// Whether the line of control at a path is still the one that the record `placed` put there.
+    /// Returns true if the token at a path is still the token that the record `placed` put there.
     pub(crate) fn is_at(&self, path: &[Fork], placed: u64) -> bool {
         match (self.tokens.get(path), path.split_last()) {
             (Some(token), _) => token.id.sequence == placed,
@@ -55,7 +62,8 @@ impl Frontier {
         }
     }
 
-    /// Whether what the record `opened` opened at a path, a fan-out or the inside of a subgraph, is still open.
+    /// Returns true if the fan-out or subgraph that the record `opened` opened at a path is still
+    /// open.
     fn has_opened(&self, path: &[Fork], opened: u64) -> bool {
         match self.tokens.get(path) {
             Some(token) => token.id.sequence == opened || token.notes.contains(&opened),
@@ -63,27 +71,28 @@ impl Frontier {
         }
     }
 
+    /// Returns a copy of all tokens, in path order.
     pub(crate) fn list(&self) -> Vec<LiveToken> {
         self.tokens().cloned().collect()
     }
 
-    /// How much there is to say of it.
+    /// Returns the size of the frontier: tokens and visit records.
     pub(crate) fn width(&self) -> usize {
-        self.tokens.len() + self.notes
+        self.tokens.len() + self.visit_records
     }
 
-    /// The records that going on takes.
+    /// Returns the records that a resume must read.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
         self.tokens().flat_map(|token| token.notes.iter().copied().chain((token.row > 0).then_some(token.row)))
     }
 
-    /// What a record changes.
+    /// Applies a record.
     pub(crate) fn apply(&mut self, sequence: u64, header: &Header) {
         match (&header.frontier, &header.next) {
             (Some(all), _) => *self = Self::of(all.clone()),
             (None, Some(to)) => self.place(sequence, &header.path, to.clone()),
-            (None, None) if header.is_note() => self.note(sequence, header),
-            // One that failed can be tried again, and keeps its visit records.
+            (None, None) if header.is_visit_record() => self.add_visit_record(sequence, header),
+            // A failed undo can be repeated, so it keeps its visit records.
             (None, None) if header.kind == Kind::Undo && header.undo != header.parent => self.remove(&undo_path(header.parent)),
             _ => {}
         }
@@ -94,13 +103,14 @@ impl Frontier {
         let id = PlacedBy { sequence, branch: path.last().map_or(0, |fork| fork.branch) };
         let token = LiveToken { id, path: path.to_vec(), at, row: sequence, notes: Vec::new() };
         if let Some(before) = self.tokens.insert(path.to_vec(), token) {
-            self.notes -= before.notes.len();
+            self.visit_records -= before.notes.len();
         }
     }
 
-    fn note(&mut self, sequence: u64, header: &Header) {
+    fn add_visit_record(&mut self, sequence: u64, header: &Header) {
         if header.kind == Kind::Attempt {
-            // A task that was cut off may be dropped after its fan-out was joined. The record keeps its undo, and no line of control is left to note it at.
+            // The task of an abandoned attempt may be dropped after its fan-out was joined. The
+            // record keeps its undo, but no token remains to add it to.
             if !self.is_at(&header.path, header.parent) {
                 return;
             }
@@ -108,11 +118,11 @@ impl Frontier {
         }
         let implied = self.implied(&header.path, &header.node);
         self.tokens.entry(header.path.clone()).or_insert(implied).notes.push(sequence);
-        self.notes += 1;
+        self.visit_records += 1;
     }
 
-    /// The token of a line of control that has not moved yet. Its state is made from that of the fan-out; inside a subgraph, from
-    /// that of the node which the subgraph is.
+    /// Returns the token of a branch or subgraph that has not moved yet. Its state is made from the
+    /// state of the fan-out, or of the node that runs the subgraph.
     fn implied(&self, path: &[Fork], node: &str) -> LiveToken {
         let (id, above) = path.split_last().map_or((Fork { sequence: 0, branch: 0 }, path), |(last, above)| (*last, above));
         let is_fork = self.tokens.get(above).is_some_and(|token| matches!(token.at, Place::Fork(_)));
@@ -121,13 +131,14 @@ impl Frontier {
         LiveToken { id, path: path.to_vec(), at: Place::Node(node.to_string()), row, notes: Vec::new() }
     }
 
-    /// A token that moves on leaves nothing behind: no branches, and no inside of a subgraph.
+    /// Removes all tokens below a path: branches and the inside of subgraphs.
     fn drop_below(&mut self, path: &[Fork]) {
-        let gone: Vec<Vec<Fork>> = self.below(path).map(|token| token.path.clone()).collect();
-        gone.iter().for_each(|path| self.remove(path));
+        let below: Vec<Vec<Fork>> = self.below(path).map(|token| token.path.clone()).collect();
+        below.iter().for_each(|path| self.remove(path));
     }
 
-    /// The tokens below a path. In the order of the map they follow it without a gap, so no other token is visited.
+    /// Returns the tokens below a path. They follow the path in map order without a gap, so no
+    /// other token is visited.
     pub(crate) fn below<'a>(&'a self, path: &'a [Fork]) -> impl Iterator<Item = &'a LiveToken> + 'a {
         let after = (Bound::Excluded(path), Bound::Unbounded);
         let tokens = self.tokens.range::<[Fork], _>(after).map(|(_, token)| token);
@@ -135,14 +146,15 @@ impl Frontier {
     }
 
     fn remove(&mut self, path: &[Fork]) {
-        self.notes -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
+        self.visit_records -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
     }
 
-    /// Leaves out tokens that are there only for visit records of a line of control that is over: earlier versions listed them.
+    /// Removes tokens that only hold visit records of a finished visit. Earlier versions listed
+    /// them.
     pub(crate) fn without_strays(mut self) -> Self {
         let is_implied = |token: &&LiveToken| token.is_implied() && undone_at(&token.path).is_none();
         let implied: Vec<Vec<Fork>> = self.tokens().filter(is_implied).map(|token| token.path.clone()).collect();
-        // In the order of the map, so that a stray is gone when those below it are judged.
+        // In map order, so that a stray token is removed before the tokens below it are checked.
         for path in implied {
             if path.split_last().is_some_and(|(last, above)| !self.has_opened(above, last.sequence)) {
                 self.remove(&path);
@@ -151,20 +163,21 @@ impl Frontier {
         self
     }
 
-    /// Leaves out what belongs to undos.
+    /// Removes the tokens of undos.
     pub(crate) fn without_undos(self) -> Self {
         Self::of(self.tokens.into_values().filter(|token| undone_at(&token.path).is_none()).collect())
     }
 }
 
 impl Header {
-    /// Whether it is about a node that is not done: an effect, a failed attempt, a wait.
-    pub(crate) fn is_note(&self) -> bool {
+    /// Returns true for a visit record: an effect, a failed attempt or a wait of a node that is not
+    /// done.
+    pub(crate) fn is_visit_record(&self) -> bool {
         let of_a_node = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Attempt | Kind::Wait | Kind::Wake);
         of_a_node && !self.node.is_empty() && self.next.is_none()
     }
 
-    /// Whether it is about an undo: that it is over, or what happens on its way.
+    /// Returns true for a record of an undo: its end, or a visit record on its path.
     pub(crate) fn is_of_undo(&self) -> bool {
         self.kind == Kind::Undo || undone_at(&self.path).is_some()
     }
@@ -176,14 +189,14 @@ mod tests {
     use crate::util::work_count;
 
     #[test]
-    fn c3_a_move_visits_no_token_but_those_below_it() {
+    fn c3_move_visits_only_the_tokens_below() {
         let fork = |sequence, branch| Fork { sequence, branch };
         let mut frontier = Frontier::default();
         frontier.place(1, &[], Place::Fork("start".into()));
         for branch in 0..16_000 {
             frontier.place(2 + u64::from(branch), &[fork(1, branch)], Place::Node("item".into()));
         }
-        // Branch 7 has a fan-out of its own, with a subgraph in one of its branches.
+        // Branch 7 has a nested fan-out, with a subgraph in one of its branches.
         frontier.place(20_000, &[fork(1, 7)], Place::Fork("item".into()));
         frontier.place(20_001, &[fork(1, 7), fork(20_000, 0)], Place::Node("a".into()));
         frontier.place(20_002, &[fork(1, 7), fork(20_000, 1)], Place::Node("sub".into()));
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn c5_attempt_noted_after_its_fan_out_is_joined_leaves_no_token() {
+    fn c5_attempt_recorded_after_the_join_leaves_no_token() {
         let fork = |sequence, branch| Fork { sequence, branch };
         let attempt = |path: &[Fork], parent: u64, node: &str| Header {
             graph: "g".into(),
@@ -224,7 +237,8 @@ mod tests {
         };
         let mut frontier = Frontier::default();
         frontier.place(1, &[], Place::Fork("start".into()));
-        // While the fan-out is open, a branch that has not moved can fail, and so can a node inside a subgraph that is such a branch.
+        // While the fan-out is open, a branch that has not moved can fail, and so can a node of a
+        // subgraph in such a branch.
         frontier.apply(2, &attempt(&[fork(1, 0), fork(1, 0)], 1, "sub/charge"));
         frontier.apply(3, &attempt(&[fork(1, 1)], 1, "item"));
         assert_eq!(frontier.width(), 5);
@@ -237,7 +251,7 @@ mod tests {
         assert_eq!(frontier, joined);
         // Records of earlier versions list such tokens.
         let mut listed = joined.list();
-        // The last two: one below the other.
+        // The last path is below the one before it.
         let paths = [vec![fork(1, 0), fork(1, 0)], vec![fork(1, 1)], vec![fork(1, 2)], vec![fork(1, 2), fork(1, 2)]];
         for path in paths {
             let stray = LiveToken { notes: vec![5], ..joined.implied(&path, "item") };

@@ -1,4 +1,7 @@
-//! `InboxReader`: reads new messages from the inbox of a run, when there may be some.
+//! `InboxReader`: reads new messages from the stored inbox of a run.
+//!
+//! It reads when a commit or the control actor reported new messages, when the store sends a hint
+//! while the run waits, and once per second otherwise.
 
 use crate::log::RunLog;
 use crate::log::committer::{RunActivity, StoreCall};
@@ -8,25 +11,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How often the inbox is looked into, whether or not the store said anything.
-const INBOX_EVERY: Duration = Duration::from_secs(1);
+/// The longest time between two reads of the inbox.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Reads the inbox of one run.
 #[derive(Default)]
 pub(super) struct InboxReader {
-    /// The highest number there is, as far as is known.
+    /// The highest known message number.
     pub(super) posted: u64,
-    /// When the store last said so.
-    pub(super) heard_at: Option<Instant>,
-    /// The highest number that was known when the store was asked. More may have been posted since, and the answer may be from before that.
+    /// When the store last reported that number.
+    pub(super) reported_at: Option<Instant>,
+    /// The read in flight, and the highest number known when it began. Messages posted since may be
+    /// missing from its result.
     reading: Option<(u64, StoreCall<Vec<InboxMessage>>)>,
-    /// The store did not answer the last time, and is asked again when it is time.
+    /// True if the last read failed. It is repeated after the interval.
     is_unanswered: bool,
     timer: Option<BoxFuture<'static, ()>>,
-    nudged: Option<BoxFuture<'static, ()>>,
+    /// The hint of the store, awaited while the run waits.
+    hint: Option<BoxFuture<'static, ()>>,
 }
 
 impl InboxReader {
-    /// A reader for an inbox whose last known message has this number.
+    /// Creates a reader for an inbox whose last known message has this number.
     pub(super) fn new(posted: u64) -> Self {
         Self { posted, ..Self::default() }
     }
@@ -36,7 +42,7 @@ impl InboxReader {
         &mut self,
         log: &Arc<RunLog>,
         cx: &mut Context<'_>,
-        standing: RunActivity,
+        activity: RunActivity,
     ) -> Poll<Result<Vec<InboxMessage>, StoreError>> {
         loop {
             if let Some((known, reading)) = &mut self.reading {
@@ -45,7 +51,7 @@ impl InboxReader {
                 self.reading = None;
                 let messages = match read {
                     Ok(messages) => messages,
-                    // As long as the lease can be renewed, this can wait.
+                    // Not urgent while the lease can be renewed: read again later.
                     Err(error) if error.is_temporary() => {
                         self.is_unanswered = true;
                         continue;
@@ -60,44 +66,45 @@ impl InboxReader {
                 continue;
             }
             let seen = log.lock().seen;
-            if (self.posted > seen && !self.is_unanswered) || self.is_time_to_look(log, cx, standing) {
+            if (self.posted > seen && !self.is_unanswered) || self.is_due(log, cx, activity) {
                 let log = Arc::clone(log);
-                let asked = Box::pin(async move { log.options.store.inbox(&log.run, seen).await });
-                self.reading = Some((self.posted, asked));
+                let call = Box::pin(async move { log.options.store.inbox(&log.run, seen).await });
+                self.reading = Some((self.posted, call));
                 continue;
             }
             return Poll::Pending;
         }
     }
 
-    /// Now and then; and while everything waits, the run waits for messages.
-    fn is_time_to_look(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, standing: RunActivity) -> bool {
+    /// Returns true if the interval has passed or, while nodes wait, the store sent a hint.
+    fn is_due(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>, activity: RunActivity) -> bool {
         let runtime = log.runtime();
-        let mut is_time = false;
-        if standing == RunActivity::Busy {
-            self.nudged = None;
+        let mut is_due = false;
+        if activity == RunActivity::Busy {
+            self.hint = None;
         } else {
             let store = Arc::clone(&log.options.store);
-            let nudged = self.nudged.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
-            is_time = nudged.as_mut().poll(cx).is_ready();
+            let hint = self.hint.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
+            is_due = hint.as_mut().poll(cx).is_ready();
         }
-        while !is_time {
-            let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + INBOX_EVERY));
+        while !is_due {
+            let timer = self.timer.get_or_insert_with(|| runtime.sleep_until(runtime.now() + READ_INTERVAL));
             if timer.as_mut().poll(cx).is_pending() {
                 return false;
             }
-            // Every commit is answered with what there is in the inbox.
-            let due = self.heard_at.map(|heard_at| heard_at + INBOX_EVERY).filter(|due| *due > runtime.now());
+            // Each commit reports the last message number, so the interval restarts with it.
+            let due = self.reported_at.map(|reported_at| reported_at + READ_INTERVAL).filter(|due| *due > runtime.now());
             self.timer = due.map(|due| runtime.sleep_until(due));
-            is_time = due.is_none();
+            is_due = due.is_none();
         }
-        (self.timer, self.nudged) = (None, None);
+        (self.timer, self.hint) = (None, None);
         true
     }
 }
 
 impl RunLog {
-    /// Up to which number messages were read. Numbers up to `posted` were given before the store was asked.
+    /// Returns the number up to which messages were read. All numbers up to `posted` existed before
+    /// the read.
     pub(crate) fn note_read(&self, messages: &[InboxMessage], posted: u64) -> u64 {
         let mut state = self.lock();
         let last = messages.last().map_or(posted, |last| last.number);

@@ -1,4 +1,4 @@
-//! Finds the node that was done last, for a replay, and the current position of its token.
+//! `LastStep`: finds the last completed node, for a replay, and the current position of its token.
 //!
 //! A rewind, migration or replay writes every token again under a new path. On the way back to the
 //! last step, paths are translated: the token at each prefix of a path is at the same place before
@@ -9,47 +9,48 @@ use crate::log::open;
 use crate::store::{Fork, Header, Kind, LiveToken, Store, StoreError};
 use std::collections::HashMap;
 
-/// How many headers are looked at at a time, on the way back to the last step.
+/// The number of headers that are read at a time.
 const HEADERS_AT_A_TIME: u64 = 64;
 
-/// The last node that was done.
+/// The last completed node of a run.
 pub(super) struct LastStep {
     pub(super) sequence: u64,
     path: Vec<Fork>,
-    /// The outermost line of control that moved with it, or because of it: a join may have followed.
-    since: Vec<Fork>,
-    /// Where that line of control stands now.
-    now: Vec<Fork>,
+    /// The outermost path that moved with the step or because of it, such as by a join.
+    moved_path: Vec<Fork>,
+    /// The current path of that token.
+    current_path: Vec<Fork>,
 }
 
-/// A record with which every line of control was written anew: as it was before, and as it is there.
+/// A record that rewrote all tokens: the frontier before and after it.
 struct FrontierRewrite {
     before: Frontier,
     after: Frontier,
 }
 
 impl LastStep {
-    /// The last one up to this head; `None` if there is none since the run was made.
+    /// Finds the last completed node up to `head`. Returns `None` if none was completed since the
+    /// run was created.
     pub(super) async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let (mut last, mut later, mut moved) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new());
-        let mut written_anew: Vec<FrontierRewrite> = Vec::new();
+        let mut rewrites: Vec<FrontierRewrite> = Vec::new();
         while last > 0 {
             let first = last.saturating_sub(HEADERS_AT_A_TIME - 1).max(1);
             let first = first.max(store.head(run).await?.oldest.min(last));
             let headers = open::headers(store, run, first, last).await?;
             last = first - 1;
             for (sequence, header) in headers.into_iter().rev() {
-                // Only a record after which more visits are over is of a node.
+                // Only a record that raises the number of visits completes a node.
                 if let Some((of, step)) = later.take()
                     && step.visits > header.visits
                     && matches!(step.kind, Kind::Step | Kind::Arrive)
                 {
-                    return Ok(Self::of(of, step.path, moved, &written_anew));
+                    return Ok(Self::of(of, step.path, moved, &rewrites));
                 }
                 if header.kind == Kind::Rewind && header.next.is_some() {
-                    let anew = FrontierRewrite::read(store, run, sequence, &header).await?;
-                    moved = moved.iter().filter_map(|path| translate(path, &anew.after, &anew.before)).collect();
-                    written_anew.push(anew);
+                    let rewrite = FrontierRewrite::read(store, run, sequence, &header).await?;
+                    moved = moved.iter().filter_map(|path| translate(path, &rewrite.after, &rewrite.before)).collect();
+                    rewrites.push(rewrite);
                     last = header.parent;
                     break;
                 }
@@ -62,42 +63,44 @@ impl LastStep {
         Ok(None)
     }
 
-    /// The step `sequence` at this path, after which these lines of control moved.
-    fn of(sequence: u64, path: Vec<Fork>, moved: Vec<Vec<Fork>>, written_anew: &[FrontierRewrite]) -> Option<Self> {
+    /// Creates the step `sequence` at `path`; the paths in `moved` moved after it.
+    fn of(sequence: u64, path: Vec<Fork>, moved: Vec<Vec<Fork>>, rewrites: &[FrontierRewrite]) -> Option<Self> {
         let around = moved.into_iter().filter(|moved| path.starts_with(moved)).min_by_key(Vec::len);
-        let since = around.unwrap_or_else(|| path.clone());
-        let anew = |path: Vec<Fork>, anew: &FrontierRewrite| translate(&path, &anew.before, &anew.after);
-        let now = written_anew.iter().rev().try_fold(since.clone(), anew)?;
-        Some(Self { sequence, path, since, now })
+        let moved_path = around.unwrap_or_else(|| path.clone());
+        let rewrite = |path: Vec<Fork>, rewrite: &FrontierRewrite| translate(&path, &rewrite.before, &rewrite.after);
+        let current_path = rewrites.iter().rev().try_fold(moved_path.clone(), rewrite)?;
+        Some(Self { sequence, path, moved_path, current_path })
     }
 
-    /// The lines of control with which the step is replayed: where it ran, those from before the step; elsewhere, those of now.
+    /// Returns the frontier from which the step is replayed: the old tokens where the step ran, the
+    /// current tokens elsewhere.
     pub(super) fn frontier(&self, before: &Frontier, now: Frontier) -> Frontier {
-        let to: HashMap<u64, u64> = self.since.iter().zip(&self.now).map(|(old, new)| (old.sequence, new.sequence)).collect();
+        let to: HashMap<u64, u64> =
+            self.moved_path.iter().zip(&self.current_path).map(|(old, new)| (old.sequence, new.sequence)).collect();
         let moved = |sequence: u64| to.get(&sequence).copied().unwrap_or(sequence);
-        let moved_path = |path: &[Fork]| -> Vec<Fork> {
+        let translate_path = |path: &[Fork]| -> Vec<Fork> {
             path.iter().map(|fork| Fork { sequence: moved(fork.sequence), branch: fork.branch }).collect()
         };
-        let back = before.tokens().filter(|token| token.path.starts_with(&self.since)).map(|token| LiveToken {
+        let back = before.tokens().filter(|token| token.path.starts_with(&self.moved_path)).map(|token| LiveToken {
             id: Fork { sequence: moved(token.id.sequence), branch: token.id.branch },
-            path: moved_path(&token.path),
+            path: translate_path(&token.path),
             row: moved(token.row),
             ..token.clone()
         });
-        let elsewhere = now.tokens().filter(|token| !token.path.starts_with(&self.now)).cloned();
+        let elsewhere = now.tokens().filter(|token| !token.path.starts_with(&self.current_path)).cloned();
         let mut tokens: Vec<LiveToken> = elsewhere.chain(back).collect();
-        // Effects of the node are not kept, nor is what ran inside of it.
-        let path = moved_path(&self.path);
+        // The effects of the node are dropped, and so is everything that ran inside it.
+        let path = translate_path(&self.path);
         tokens.retain(|token| !(token.path.len() > path.len() && token.path.starts_with(&path)));
-        tokens.retain_mut(|token| token.path != path || token.forget_notes());
+        tokens.retain_mut(|token| token.path != path || token.drop_visit_records());
         Frontier::of(tokens).without_undos()
     }
 }
 
 impl FrontierRewrite {
-    /// What the record `sequence`, which is one of those, wrote anew.
+    /// Reads the rewrite to which the record `sequence` belongs.
     async fn read(store: &dyn Store, run: &str, sequence: u64, header: &Header) -> Result<Self, StoreError> {
-        // The last of them has the whole frontier.
+        // The last record of a rewrite lists the whole frontier.
         let whole = header.base.filter(|_| header.frontier.is_none()).unwrap_or(sequence);
         let after = open::position(store, run, whole).await?.frontier;
         let before = open::position(store, run, header.parent).await?.frontier;
@@ -105,7 +108,8 @@ impl FrontierRewrite {
     }
 }
 
-/// A path among the tokens of `from`, as it is among those of `to`. `None` if something on the way is only in `from`.
+/// Translates a path of `from` to a path of `to`. Returns `None` if a part of it exists only in
+/// `from`.
 fn translate(path: &[Fork], from: &Frontier, to: &Frontier) -> Option<Vec<Fork>> {
     let mut found: Vec<Fork> = Vec::with_capacity(path.len());
     for (depth, Fork { sequence, branch }) in path.iter().copied().enumerate() {
@@ -113,7 +117,7 @@ fn translate(path: &[Fork], from: &Frontier, to: &Frontier) -> Option<Vec<Fork>>
         let sequence = if placed_by(from, old)? == sequence {
             placed_by(to, new)?
         } else {
-            // The inside of a subgraph, after an attempt at it that failed.
+            // The inside of a subgraph, after a failed attempt.
             let note = from.get(old)?.notes.iter().position(|note| *note == sequence)?;
             *to.get(new)?.notes.get(note)?
         };
@@ -122,7 +126,8 @@ fn translate(path: &[Fork], from: &Frontier, to: &Frontier) -> Option<Vec<Fork>>
     Some(found)
 }
 
-/// The record that placed the token at a path. One that has not moved yet is implied by what opened its fan-out or subgraph.
+/// Returns the record that placed the token at a path. A token that has not moved is implied by the
+/// record that opened its fan-out or subgraph.
 fn placed_by(frontier: &Frontier, path: &[Fork]) -> Option<u64> {
     let implied = || path.last().map(|last| last.sequence);
     frontier.get(path).map(|token| token.id.sequence).or_else(implied)

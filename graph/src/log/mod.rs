@@ -1,13 +1,25 @@
-//! `RunLog`: the log of one run, as its driver sees it. It numbers records, keeps the frontier and
-//! knows what is durable.
+//! The log of one durable run, as its driver sees it.
 //!
-//! Lanes, subgraphs and nodes **submit** records from any thread. The engine of the run commits
-//! them through its [`Committer`](committer::Committer), at most one commit at a time; records
-//! submitted meanwhile form the next batch. Invariants:
+//! [`RunLog`] numbers records, updates the frontier and knows which records are durable. Lanes,
+//! subgraphs and nodes **submit** records from any thread. The engine of the run commits them
+//! through its [`Committer`](committer::Committer).
+//!
+//! Invariants:
 //! 1. Submission order is log order: a record gets its sequence number when it is submitted.
-//! 2. Nothing that follows a record happens before it is durable, except the merge of a fan-out,
-//!    which is pure.
-//! 3. After a fault no record becomes durable. Waiters keep waiting until the engine drops them.
+//! 2. Nothing that follows a record happens before the record is durable, except the merge of a
+//!    fan-out, which is pure.
+//! 3. At most one commit is in flight. Records submitted meanwhile form the next batch.
+//! 4. After a fault no record becomes durable. Waiters keep waiting until the engine drops them.
+//!
+//! Locks: `RunLog` has one lock, for [`LogState`]. It may be taken while the lock of the visit
+//! records is held, never the other way round. No waker is called, cloned or dropped under it.
+//!
+//! Flags of [`LogState`]. Each is set once and never cleared:
+//!
+//! | flag | set by | effect |
+//! |---|---|---|
+//! | `has_ended` | the record of the run's end | later records are dropped, except those of undos |
+//! | `is_detached` | a store failure of a best-effort run | nothing is written; waiters continue |
 //!
 //! Read in this order: this file, `new_record`, `append`, `frontier`, `codec`, `committer`,
 //! `renewal`, `inbox_reader`, `retrying_store`, `deadline`, `pruning`, `open`, `snapshot`,
@@ -54,92 +66,101 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The sequence of what was submitted too late: it never becomes durable.
+/// The sequence number of a record that was submitted too late. It never becomes durable.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// How a run is kept.
+/// The storage options of a run.
 #[derive(Clone)]
 pub(crate) struct LogOptions {
+    /// The store of the run. `with_retries` wraps it when the run is opened.
     pub(crate) store: Arc<dyn Store>,
+    /// The duration of the lease.
     pub(crate) lease: Duration,
+    /// The size limit of a record body.
     pub(crate) body_bytes_max: usize,
-    /// How many of the last records of a live run are kept.
+    /// The number of latest records that a live run retains.
     pub(crate) rows_kept: u64,
-    /// The most rows of one commit.
+    /// The most records in one commit.
     pub(crate) commit_rows_max: usize,
+    /// True if the run continues without its store after a failure of the store.
     pub(crate) is_best_effort: bool,
-    /// The lease, if somebody keeps it for this run and others.
-    pub(crate) kept_lease: Option<Arc<RunLease>>,
-    /// For how long a run that does nothing but wait is held; for as long as it takes unless given.
+    /// The lease, if a worker renews it together with the leases of other runs.
+    pub(crate) worker_lease: Option<Arc<RunLease>>,
+    /// How long a parked run stays claimed. `None`: without limit.
     pub(crate) patience: Option<Duration>,
-    pub(crate) watch: Arc<StoreMonitor>,
+    /// Logs and reports outages of the store.
+    pub(crate) monitor: Arc<StoreMonitor>,
     pub(crate) timeout: Timeout,
 }
 
-/// What all who write to the log of one run share.
+/// The log of one run, shared by all its writers.
 pub(crate) struct RunLog {
     pub(crate) options: LogOptions,
     pub(crate) run: Arc<str>,
     pub(crate) epoch: u64,
-    /// Which run of this id: see [`RunInfo::instance`](crate::store::RunInfo::instance).
+    /// The instance of the run id; see [`RunInfo::instance`](crate::store::RunInfo::instance).
     pub(crate) instance: u64,
     graph: String,
     version: GraphVersion,
     runtime: Arc<dyn Runtime>,
     pub(crate) lease: Arc<RunLease>,
-    /// When the run is to end at the latest.
+    /// The deadline of the run, by the clock of the store.
     deadline: Option<Timestamp>,
+    /// The last durable record.
     durable: AtomicU64,
     state: Mutex<LogState>,
 }
 
+/// The mutable part of a [`RunLog`].
 struct LogState {
-    /// The last sequence that was given.
+    /// The sequence number of the last submitted record.
     head: u64,
     frontier: Frontier,
-    /// The last record that has the whole frontier.
+    /// The last record that lists the whole frontier.
     base: u64,
     visits: u64,
     /// The last record that can be undone.
     undo: u64,
-    /// All of them, as far as is known.
+    /// The chain of all records that can be undone.
     undos: UndoChain,
-    /// Of a run that goes on when its store fails: those that are not durable, or never will be.
+    /// For a best-effort run: the undoable records that are not durable.
     unwritten: BTreeMap<u64, Row>,
-    /// From which record on all are there.
+    /// The oldest record from which on none was pruned.
     oldest: u64,
     status: RunStatus,
-    /// That every line of control waits, until when, and which messages were read before, if that is written down.
+    /// If it is recorded that every token waits: until when, and the last message read before that.
     parked: Option<(Wake, u64)>,
-    /// What the next commit holds.
+    /// The records of the next commit.
     next: Batch,
-    /// What the next commit says about the deadline.
+    /// The change of the deadline that the next commit stores.
     deadline: Option<Deadline>,
     /// The highest number of a message that was read.
     seen: u64,
-    /// Messages that no node could read, and signals that nodes were given: it is taken with the next commit.
+    /// The messages that the next commit removes from the inbox: rejected messages and delivered
+    /// signals.
     to_take: Vec<u64>,
     signals: RecordedSignals,
-    /// What a resumed run was before: live records by their sequences.
+    /// For a resumed run: its live records, by sequence number.
     restored: HashMap<u64, Record>,
-    /// Live records that a migration wrote anew, and those whose idempotency keys they go on with.
+    /// The records that a migration rewrote, with the records whose idempotency keys they keep.
     keys_of: HashMap<u64, u64>,
-    /// Those that wait until a sequence is durable.
+    /// The wakers of tasks that wait until a record is durable.
     waiting: BTreeMap<u64, Vec<Waker>>,
-    /// The task of the run. Shared, so that it is neither cloned nor dropped while the lock is held.
+    /// The waker of the engine. Shared, so that it is neither cloned nor dropped while the lock is
+    /// held.
     driver: Option<Arc<Waker>>,
-    /// Nothing is written any more, and nobody waits for it: the run goes on without.
-    is_lost: bool,
-    /// The record of the run's end is submitted: nothing but undos may follow.
+    /// True if the run continues without its store: nothing is written, and no task waits for it.
+    is_detached: bool,
+    /// True if the record of the run's end was submitted. Only records of undos may follow.
     has_ended: bool,
 }
 
-/// What is submitted and not under way.
+/// Submitted records that are not part of a commit yet.
 #[derive(Default)]
 struct Batch {
-    /// Each with the messages that are taken with it.
+    /// Each record with the messages that it takes from the inbox.
     rows: VecDeque<(Row, Vec<u64>)>,
-    /// The status once all of it is written.
+    /// The status of the run after all these records.
     status: Option<RunStatus>,
 }
 
@@ -148,7 +169,7 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run, as this driver holds it.
+    /// Returns the id, instance and epoch by which this driver holds the run.
     pub(crate) fn held(&self) -> Held {
         Held { run: self.run.to_string(), instance: self.instance, epoch: self.epoch }
     }
@@ -157,40 +178,41 @@ impl RunLog {
         &self.runtime
     }
 
-    /// The time by the store's clock: see [`StoreClock`](clock::StoreClock).
+    /// Returns the current time by the clock of the store.
     pub(crate) fn now(&self) -> Timestamp {
         self.lease.clock.now()
     }
 
-    /// When it is `at` by the store's clock, as far as is known now.
+    /// Converts a time of the store's clock to the runtime's clock, by the current offset.
     pub(crate) fn instant_of(&self, at: Timestamp) -> Instant {
         self.lease.clock.instant_of(at)
     }
 
-    /// Waits until it is `at` by the store's clock. Time in which the machine was suspended counts from the next commit or renewal on.
+    /// Waits until `at` by the clock of the store. Time during which the machine was suspended
+    /// counts after the next commit or renewal.
     pub(crate) fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         self.lease.clock.sleep_until(at)
     }
 
-    /// When the run is to end at the latest, by the clock of the runtime.
+    /// Returns the deadline of the run, by the clock of the runtime.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|at| self.instant_of(at))
     }
 
-    /// The last record that is durable.
+    /// Returns the sequence number of the last durable record.
     pub(crate) fn last_durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Ready once a sequence is durable.
+    /// Ready when the record with this sequence number is durable, or the run is detached.
     pub(crate) fn poll_durable(&self, sequence: u64, cx: &Context<'_>) -> Poll<()> {
         if self.durable.load(Ordering::Acquire) >= sequence {
             return Poll::Ready(());
         }
-        // Before the lock, and what is left of it is dropped after.
+        // Cloned before the lock is taken and, if not needed, dropped after it.
         let mut waker = Some(cx.waker().clone());
         let mut state = self.lock();
-        if self.durable.load(Ordering::Acquire) >= sequence || state.is_lost {
+        if self.durable.load(Ordering::Acquire) >= sequence || state.is_detached {
             return Poll::Ready(());
         }
         let waiting = state.waiting.entry(sequence).or_default();
@@ -201,25 +223,27 @@ impl RunLog {
         Poll::Pending
     }
 
-    /// Ready if this driver holds the run for certain. Nothing may start outside the run before that.
+    /// Ready if this driver holds the lease for certain. Nothing outside the run may start before
+    /// that.
     pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
         match self.lease.poll_valid(cx) {
-            Poll::Pending if self.is_lost() && !self.lease.is_given_up() => Poll::Ready(()),
+            Poll::Pending if self.is_detached() && !self.lease.is_given_up() => Poll::Ready(()),
             polled => polled,
         }
     }
 
-    /// What a resumed run was before: the record of this sequence, once.
+    /// Takes the record with this sequence number of a resumed run.
     pub(crate) fn take_restored(&self, sequence: u64) -> Option<Record> {
         self.lock().restored.remove(&sequence)
     }
 
-    /// The record whose idempotency keys a token has that this record placed.
+    /// Returns the record whose idempotency keys the token placed by this record uses.
     pub(crate) fn keys_of(&self, sequence: u64) -> u64 {
         self.lock().keys_of.get(&sequence).copied().unwrap_or(sequence)
     }
 
-    /// What a resumed run was before: the tokens below a path, with the records of their visit records, as far as nobody has taken these.
+    /// Takes the tokens below a path of a resumed run, with their visit records. Skips tokens whose
+    /// records were taken before.
     pub(crate) fn take_restored_below(&self, path: &[Fork]) -> Vec<(LiveToken, Vec<Record>)> {
         let mut state = self.lock();
         let LogState { frontier, restored, .. } = &mut *state;
@@ -233,75 +257,76 @@ impl RunLog {
         found
     }
 
-    /// The last sequence that was given.
+    /// Returns the sequence number of the last submitted record.
     pub(crate) fn head(&self) -> u64 {
         self.lock().head
     }
 
-    /// How many visits are over.
+    /// Returns the number of completed visits.
     pub(crate) fn visits(&self) -> u64 {
         self.lock().visits
     }
 
-    /// Whether the record of the run's end is submitted.
+    /// Returns true if the record of the run's end was submitted.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().has_ended
     }
 
-    /// The live token at a path.
+    /// Returns the live token at a path.
     pub(crate) fn token_at(&self, path: &[Fork]) -> Option<LiveToken> {
         self.lock().frontier.get(path).cloned()
     }
 
-    /// The last record that can be undone.
+    /// Returns the last record that can be undone.
     pub(crate) fn undo(&self) -> u64 {
         self.lock().undo
     }
 
-    /// A record that can be undone, if it is not in the store.
+    /// Returns a record that can be undone and is not in the store.
     pub(crate) fn unwritten(&self, sequence: u64) -> Option<Row> {
         self.lock().unwritten.get(&sequence).cloned()
     }
 
-    /// Goes back to an earlier one: what was the last is undone.
+    /// Moves the end of the undo chain back to `undo`: the records after it are undone.
     pub(crate) fn set_undo(&self, undo: u64) {
         let mut state = self.lock();
         state.undo = undo;
-        state.undos.cut_back(undo);
+        state.undos.truncate(undo);
     }
 
-    /// Wakes the task of the run.
+    /// Wakes the engine.
     pub(crate) fn wake_driver(&self) {
         let driver = self.lock().driver.clone();
         driver.iter().for_each(|driver| driver.wake_by_ref());
     }
 
-    /// This task is woken from now on when there is something to write.
+    /// Sets the waker of the engine, which is woken when a record is submitted.
     fn set_driver(&self, waker: &Waker) {
         set_waker(|| self.lock(), |state| &mut state.driver, waker);
     }
 
-    /// Whether the run goes on without its store.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lock().is_lost
+    /// Returns true if the run continues without its store.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.lock().is_detached
     }
 
-    /// Messages that no node could read goes with the next commit.
-    pub(crate) fn take_refused(&self, number: u64) {
+    /// Removes this message from the inbox with the next commit.
+    pub(crate) fn take_with_next_commit(&self, number: u64) {
         self.lock().to_take.push(number);
     }
 
-    /// Whether there are messages to be taken, and a commit would take it.
-    pub(crate) fn has_refused(&self) -> bool {
+    /// Returns true if a commit would remove messages from the inbox.
+    pub(crate) fn has_messages_to_take(&self) -> bool {
         let state = self.lock();
-        !state.is_lost && !state.to_take.is_empty()
+        !state.is_detached && !state.to_take.is_empty()
     }
 
-    /// Writes down that everything waits, for messages or until then, unless that is so. Whether there was anything to write.
-    pub(crate) fn write_pause(&self, wake: Wake) -> Result<bool, StoreError> {
+    /// Records that every token waits, for messages or until a time. Returns false if that is
+    /// already recorded.
+    pub(crate) fn write_parked(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();
-            if state.is_lost || (state.parked == Some((wake, state.seen)) && state.to_take.is_empty()) {
+            if state.is_detached || (state.parked == Some((wake, state.seen)) && state.to_take.is_empty()) {
                 return Ok(false);
             }
         }
@@ -310,8 +335,8 @@ impl RunLog {
 }
 
 impl LogState {
-    /// Takes those that wait for a sequence up to this one.
-    fn take_waiting(&mut self, durable: u64) -> BTreeMap<u64, Vec<Waker>> {
+    /// Takes the wakers of all tasks that wait for records up to `durable`.
+    fn take_wakers(&mut self, durable: u64) -> BTreeMap<u64, Vec<Waker>> {
         let later = self.waiting.split_off(&durable.saturating_add(1));
         std::mem::replace(&mut self.waiting, later)
     }

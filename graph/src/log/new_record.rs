@@ -1,14 +1,14 @@
-//! `NewRecord`: a record before it is added to the log. It has no sequence number yet.
+//! `NewRecord`: a record before it is appended to the log. It has no sequence number yet.
 
 use crate::log::message::Message;
 use crate::log::undo_payload::UndoPayload;
 use crate::log::{codec, frontier};
 use crate::store::{Fork, Kind, PackedBody, Place, RunStatus, StoreError};
 
-/// The most bytes of a record that says how something failed, where states have a lower limit.
+/// The size limit of a record of a failure, if the limit for states is lower.
 const FAILURE_BYTES_MAX: usize = 1 << 20;
 
-/// Something to be written down.
+/// A record to append.
 pub(crate) struct NewRecord {
     pub(crate) kind: Kind,
     pub(crate) path: Vec<Fork>,
@@ -16,20 +16,22 @@ pub(crate) struct NewRecord {
     pub(crate) node: String,
     pub(crate) next: Option<Place>,
     pub(crate) attempt: u32,
-    /// Whether a visit of a node is over with it.
+    /// True if this record completes a visit of a node.
     pub(crate) is_visit: bool,
-    /// How many visits led to it on its line of control; 0 if as many as the whole run has had.
+    /// The number of visits on the way of this token; 0 if it equals the number of visits of the
+    /// run.
     pub(crate) iteration: u64,
     pub(crate) body: Vec<u8>,
-    /// What an undo of it is given.
+    /// The undo payload, if this record can be undone.
     pub(crate) undo: Option<UndoPayload>,
-    /// The status from now on.
+    /// The status of the run after this record.
     pub(crate) status: Option<RunStatus>,
-    /// Messages that is taken with it.
+    /// The messages that this record removes from the inbox.
     pub(crate) takes: Vec<u64>,
-    /// A signal that a wait took with it: its message is taken once the node was given it.
+    /// The signal that this record takes. Its message is removed from the inbox after the node got
+    /// it.
     pub(crate) signal: Option<Message>,
-    /// The record whose idempotency keys go on with it; 0 if it has its own.
+    /// The record whose idempotency keys this one keeps; 0 for new keys.
     pub(crate) keys_of: u64,
 }
 
@@ -53,32 +55,32 @@ impl NewRecord {
         }
     }
 
-    /// Compresses and checksums the body. This takes time, so it is done before the log's lock is taken.
+    /// Compresses and checksums the body. Slow, so it is done before the lock of the log is taken.
     pub(super) fn pack(mut self, body_bytes_max: usize) -> Result<PackedRecord, StoreError> {
         let mut body = std::mem::take(&mut self.body);
         if let Some(payload) = &self.undo {
             codec::add_undo(&mut body, payload);
         }
-        // The limit is for states. That something failed can always be written down.
+        // The limit is for states. The record of a failure must always fit.
         let is_failure = matches!(self.kind, Kind::Attempt | Kind::Undo | Kind::End);
         let limit = if is_failure { body_bytes_max.max(FAILURE_BYTES_MAX) } else { body_bytes_max };
-        Ok(PackedRecord { entry: self, body: PackedBody::pack(body, limit)? })
+        Ok(PackedRecord { record: self, body: PackedBody::pack(body, limit)? })
     }
 
-    /// Whether it is about an undo: that it is over, or what happens on its way.
+    /// Returns true for a record of an undo: its end, or a visit record on its path.
     pub(super) fn is_of_undo(&self) -> bool {
         self.kind == Kind::Undo || frontier::undone_at(&self.path).is_some()
     }
 
-    /// Whether a node says it about the visit that it is at.
+    /// Returns true if a node writes this record during its visit.
     pub(super) fn is_of_visit(&self) -> bool {
-        let is_note = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Wait | Kind::Wake);
-        is_note && !self.node.is_empty() && !self.is_of_undo()
+        let is_visit_record = matches!(self.kind, Kind::Effect | Kind::Started | Kind::Wait | Kind::Wake);
+        is_visit_record && !self.node.is_empty() && !self.is_of_undo()
     }
 }
 
-/// An entry whose body is ready to be stored.
+/// A record whose body is ready to be stored.
 pub(crate) struct PackedRecord {
-    pub(super) entry: NewRecord,
+    pub(super) record: NewRecord,
     pub(super) body: PackedBody,
 }

@@ -19,59 +19,62 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How soon a run that is held is asked for again, at first and at most.
-const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+/// The first and the longest wait before a held run is claimed again.
+const CLAIM_RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// A wait for a lease that is longer than this is logged, and told to hooks.
-const TOLD_WAIT_MIN: Duration = Duration::from_secs(1);
+/// The shortest wait for a lease that is logged and reported to hooks.
+const REPORTED_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// A run that this driver holds.
 pub(crate) struct OpenedRun {
     pub(crate) log: Arc<RunLog>,
     pub(crate) info: RunInfo,
-    /// What was posted to it and not taken.
+    /// The messages in the inbox that were not taken.
     pub(crate) messages: Vec<InboxMessage>,
-    /// The record of its failure, if it is being undone.
+    /// The record of the failure, if the run is being undone.
     pub(crate) failed_at: Option<u64>,
-    /// The nodes that were undone since that record, in this order.
+    /// The nodes undone since that record, in order.
     pub(crate) undone: Vec<String>,
 }
 
-/// Where a run stands.
+/// The position of a run after one of its records.
 pub(crate) struct LogPosition {
     pub(crate) frontier: Frontier,
+    /// The last record that lists the whole frontier.
     pub(crate) base: u64,
     pub(crate) head: Header,
     pub(crate) is_undoing: bool,
-    /// The nodes that were undone since the base, in this order.
+    /// The nodes undone since the base, in order.
     pub(crate) undone: Vec<String>,
-    /// The last undo since the base, if it failed.
+    /// The last undo record since the base, if that undo failed.
     pub(crate) undo_failed: Option<u64>,
 }
 
-/// Makes a run with its first record, and holds it; or leaves it to whoever claims it.
+/// Creates a run with its first record. With an `owner` this driver holds it; without one, any
+/// worker can claim it.
 pub(crate) async fn create(
     options: LogOptions,
     runtime: Arc<dyn Runtime>,
     run: Arc<str>,
     graph: (String, GraphVersion),
-    entry: NewRecord,
+    first: NewRecord,
     owner: Option<String>,
 ) -> Result<OpenedRun, StoreError> {
     let log = blank(options, runtime, run, graph);
-    let packed = entry.pack(log.options.body_bytes_max)?;
+    let packed = first.pack(log.options.body_bytes_max)?;
     let row = log.seal(&mut log.lock(), packed, None)?.1;
     create_with(log, vec![row], None, owner).await
 }
 
-/// The log of a run that is not there yet.
+/// Returns the log of a run that does not exist in the store yet.
 pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
     let state = LogState::new(0, Frontier::default());
-    // The first records are sealed before the store has said what time it is; a history shows when the run was created.
+    // The first records are sealed before the store reports its time; a history shows when the run
+    // was created.
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
     let now = time_of_day.unwrap_or_else(|| std::time::SystemTime::now().into());
     let ((graph, version), durable) = (graph, AtomicU64::new(0));
-    // Databases have signed numbers, and 0 is for runs that were made before there was an instance.
+    // Databases have signed integers, and 0 marks runs from before instances existed.
     let instance = (runtime.random() >> 1).max(1);
     let lease = Arc::new(RunLease::own(Arc::clone(&runtime), options.lease, Moment::now(&*runtime), now));
     RunLog {
@@ -89,7 +92,7 @@ pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str
     }
 }
 
-/// Makes a run with its first rows, which its log has sealed.
+/// Creates a run with its first sealed rows.
 pub(super) async fn create_with(
     log: RunLog,
     rows: Vec<Row>,
@@ -103,15 +106,16 @@ pub(super) async fn create_with(
     let instance = log.instance;
     let new =
         NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: log.options.timeout.left(asked_at.at) };
-    let made = ClaimCall::create(&log.options.store, &log.runtime, new, rows).await?.pop();
-    let Claim { run: info, now } = made.ok_or_else(|| StoreError::Unknown { run: log.run.to_string() })?;
+    let created = ClaimCall::create(&log.options.store, &log.runtime, new, rows).await?.pop();
+    let Claim { run: info, now } = created.ok_or_else(|| StoreError::Unknown { run: log.run.to_string() })?;
     let lease = Arc::new(RunLease::own(Arc::clone(&log.runtime), log.options.lease, asked_at, now));
     let (durable, deadline) = (AtomicU64::new(head), info.deadline);
     let log = RunLog { durable, lease, deadline, ..log };
     Ok(OpenedRun { log: Arc::new(log), info, messages: Vec::new(), failed_at: None, undone: Vec::new() })
 }
 
-/// Claims a run. One whose holder lives on is [`Held`](StoreError::Held), after as long as its lease lasted.
+/// Claims a run. Waits as long as the lease of another driver lasts, then fails with
+/// [`Held`](StoreError::Held).
 pub(crate) async fn claim(
     options: &LogOptions,
     runtime: &Arc<dyn Runtime>,
@@ -119,7 +123,7 @@ pub(crate) async fn claim(
     force: bool,
 ) -> Result<(Claim, Moment), StoreError> {
     let lease = Lease { owner: owner(runtime), length: options.lease };
-    let (mut until, mut wait) = (None, ASK_AGAIN.0);
+    let (mut until, mut wait) = (None, CLAIM_RETRY_WAIT.0);
     loop {
         let asked_at = Moment::now(&**runtime);
         let wanted = Wanted::One { run: run.to_string(), force };
@@ -127,25 +131,25 @@ pub(crate) async fn claim(
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
             Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {
-                if until.is_none() && left > TOLD_WAIT_MIN {
-                    options.watch.lease_awaited(&owner, left);
+                if until.is_none() && left > REPORTED_WAIT_MIN {
+                    options.monitor.lease_awaited(&owner, left);
                 }
                 let until = *until.get_or_insert(runtime.now() + left);
                 let now = runtime.now();
                 if now > until {
                     return Err(StoreError::Held { run, owner, left, until: ends });
                 }
-                // A moment after the lease has ended, too.
+                // One attempt directly after the lease has expired.
                 let at = (now + wait).min(until + Duration::from_millis(1));
                 runtime.sleep_until(at).await;
-                wait = (wait * 2).min(ASK_AGAIN.1);
+                wait = (wait * 2).min(CLAIM_RETRY_WAIT.1);
             }
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Reads where a claimed run stands, as the graph of this version.
+/// Reads the position of a claimed run, for a graph of this version.
 pub(crate) async fn open(
     options: LogOptions,
     runtime: Arc<dyn Runtime>,
@@ -154,33 +158,35 @@ pub(crate) async fn open(
 ) -> Result<OpenedRun, StoreError> {
     let info = &claim.0.run;
     let (store, run) = (&*options.store, info.id.as_str());
-    // Most runs have one token, which their last record placed: then that is all there is to read.
+    // Most runs have one token, placed by the last record; then nothing else is read.
     let mut restored = records(store, run, vec![info.head]).await?;
-    let stands = standpoint_by(store, run, info.head, restored.get(&info.head).map(|last| last.header.clone())).await?;
-    // How it failed is in the record that it is undone from.
-    let failed_at = stands.is_undoing.then_some(stands.base);
-    let wanted: HashSet<u64> = stands.frontier.rows().chain(failed_at).collect();
+    let position = position_at(store, run, info.head, restored.get(&info.head).map(|last| last.header.clone())).await?;
+    // The record from which the run is undone holds the failure.
+    let failed_at = position.is_undoing.then_some(position.base);
+    let wanted: HashSet<u64> = position.frontier.rows().chain(failed_at).collect();
     restored.retain(|sequence, _| wanted.contains(sequence));
     let missing = wanted.into_iter().filter(|sequence| !restored.contains_key(sequence)).collect();
     restored.extend(records(store, run, missing).await?);
-    let Header { visits, undo, .. } = stands.head;
-    let (base, undos, status) = (stands.base, UndoChain::from(undo), info.status);
-    let has_ended = failed_at.is_some() && is_undone_further(status);
-    let (keys_of, undone, signals) = (keys_of(&restored), stands.undone, RecordedSignals::of(restored.values()));
-    let stands = LogState::new(info.head, stands.frontier);
-    let state = LogState { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..stands };
+    let Header { visits, undo, .. } = position.head;
+    let (base, undos, status) = (position.base, UndoChain::from(undo), info.status);
+    let has_ended = failed_at.is_some() && continues_undo(status);
+    let (keys_of, undone, signals) = (keys_of(&restored), position.undone, RecordedSignals::of(restored.values()));
+    let position = LogState::new(info.head, position.frontier);
+    let state = LogState { base, visits, undo, undos, status, restored, keys_of, has_ended, signals, ..position };
     Ok(OpenedRun { failed_at, undone, ..hold(options, runtime, claim, version, state) })
 }
 
-/// Lets a run that had failed live again, before anything of it runs: from now on it takes messages, and others take it over if this driver dies.
+/// Sets a failed run to running before any node runs. From then on it takes messages, and other
+/// drivers take it over if this one dies.
 pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreError> {
     let status = opened.info.status;
     if !matches!(status, RunStatus::Failed | RunStatus::CompensationFailed) {
         return Ok(opened);
     }
     let log = Arc::clone(&opened.log);
-    // A run that is being undone goes on with that, whoever has it next: so the record is one of its next undo.
-    opened.failed_at = opened.failed_at.filter(|_| is_undone_further(status));
+    // A run that is being undone stays so for the next driver, so this record belongs to its next
+    // undo.
+    opened.failed_at = opened.failed_at.filter(|_| continues_undo(status));
     let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(log.undo()));
     let packed = NewRecord::new(Kind::Wake, path, "").pack(log.options.body_bytes_max)?;
     let (sequence, row) = log.seal(&mut log.lock(), packed, None)?;
@@ -193,18 +199,18 @@ pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreErro
     Ok(opened)
 }
 
-/// Whether a run with this status goes on being undone, if it was being undone.
-pub(crate) fn is_undone_further(status: RunStatus) -> bool {
+/// Returns true if a run with this status continues its undo.
+pub(crate) fn continues_undo(status: RunStatus) -> bool {
     matches!(status, RunStatus::Running | RunStatus::CompensationFailed)
 }
 
-/// The records that a migration wrote anew, and those whose idempotency keys they go on with.
+/// Returns the records that a migration rewrote, with the records whose idempotency keys they keep.
 pub(super) fn keys_of(records: &HashMap<u64, Record>) -> HashMap<u64, u64> {
-    let moved = records.iter().filter(|(_, record)| record.header.keys_of > 0);
-    moved.map(|(sequence, record)| (*sequence, record.header.keys_of)).collect()
+    let rewritten = records.iter().filter(|(_, record)| record.header.keys_of > 0);
+    rewritten.map(|(sequence, record)| (*sequence, record.header.keys_of)).collect()
 }
 
-/// A claimed run that stands so.
+/// Returns a claimed run with this log state.
 pub(super) fn hold(
     options: LogOptions,
     runtime: Arc<dyn Runtime>,
@@ -213,7 +219,7 @@ pub(super) fn hold(
     state: LogState,
 ) -> OpenedRun {
     let own = || Arc::new(RunLease::own(Arc::clone(&runtime), options.lease, asked_at, now));
-    let lease = options.kept_lease.clone().unwrap_or_else(own);
+    let lease = options.worker_lease.clone().unwrap_or_else(own);
     let (deadline, to_store) = options.timeout.of_claim(&info, now, asked_at.at);
     let mut state = LogState { oldest: info.oldest, deadline: to_store, ..state };
     state.undos.unscanned = info.head;
@@ -233,7 +239,7 @@ pub(super) fn hold(
     OpenedRun { log: Arc::new(log), info, messages: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
-/// What was posted to a run and not taken, up to the number `posted` at least.
+/// Reads the messages of a run that were not taken, at least up to the number `posted`.
 pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result<Vec<InboxMessage>, StoreError> {
     let (mut messages, mut read) = (Vec::new(), 0);
     while read < posted {
@@ -245,29 +251,29 @@ pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result
     Ok(messages)
 }
 
-/// Where a run stood after the record `at`.
+/// Reads the position of a run after the record `at`.
 pub(crate) async fn position(store: &dyn Store, run: &str, at: u64) -> Result<LogPosition, StoreError> {
     let head = headers(store, run, at, at).await?.pop();
-    standpoint_by(store, run, at, head.map(|(_, header)| header)).await
+    position_at(store, run, at, head.map(|(_, header)| header)).await
 }
 
-/// Where a run stood after the record `at`, which has this header.
-async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<LogPosition, StoreError> {
+/// Reads the position of a run after the record `at`, whose header was already read.
+async fn position_at(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<LogPosition, StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence: at, why };
     let head = head.ok_or_else(|| damaged("it is not there"))?;
     let base = match (&head.frontier, head.base) {
         (Some(_), _) => at,
         (None, Some(base)) if base < at => base,
-        // Part of a whole: the run never stood here.
+        // Part of a rewrite: the run was never at this position.
         (None, Some(base)) if base > at => return Box::pin(position(store, run, base)).await,
-        _ => return Err(damaged("it has no frontier, and does not say where one is")),
+        _ => return Err(damaged("it has no frontier and names no earlier record that has one")),
     };
     let (mut frontier, mut is_undoing) = (Frontier::default(), false);
     let (mut undone, mut undo_failed) = (Vec::new(), None);
     let since = if base == at { vec![(at, head.clone())] } else { headers(store, run, base, at).await? };
     for (sequence, header) in since {
         if sequence == base && header.frontier.is_none() {
-            return Err(damaged("the record that it builds on has no frontier"));
+            return Err(damaged("its base record has no frontier"));
         }
         frontier.apply(sequence, &header);
         is_undoing = header.kind == Kind::End || (is_undoing && header.is_of_undo());
@@ -281,6 +287,7 @@ async fn standpoint_by(store: &dyn Store, run: &str, at: u64, head: Option<Heade
     Ok(LogPosition { frontier, base, head, is_undoing, undone, undo_failed })
 }
 
+/// Reads the headers of a range of records.
 pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64) -> Result<Vec<(u64, Header)>, StoreError> {
     let (mut headers, mut next) = (Vec::new(), first);
     while next <= last {
@@ -296,7 +303,7 @@ pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64)
     Ok(headers)
 }
 
-/// These records, by their sequences.
+/// Reads these records, by sequence number.
 pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) -> Result<HashMap<u64, Record>, StoreError> {
     wanted.sort_unstable();
     wanted.dedup();
@@ -309,7 +316,7 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
             return Err(StoreError::Damaged { run: run.to_string(), sequence: left[0], why: "it is not there" });
         }
         for row in rows {
-            // They come in order.
+            // Rows are returned in order.
             if left.front() == Some(&row.sequence) {
                 left.pop_front();
             }
@@ -319,7 +326,7 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
     Ok(records)
 }
 
-/// A record that can be undone, and what its undo is given.
+/// Reads a record that can be undone, with its payload.
 pub(crate) async fn undo_of(log: &RunLog, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     match log.unwritten(sequence) {
         Some(row) => with_undo(row.open(&log.run)?),
@@ -327,6 +334,7 @@ pub(crate) async fn undo_of(log: &RunLog, sequence: u64) -> Result<(Record, Stor
     }
 }
 
+/// Reads a record that can be undone from the store, with its payload.
 pub(crate) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence, why };
     let mut records = records(store, run, vec![sequence]).await?;
@@ -335,7 +343,7 @@ pub(crate) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Resu
 
 fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     let undo = codec::undo_in(&record.body).ok().flatten();
-    let (run, sequence, why) = (&record.run, record.sequence, "it does not say what undoes it");
+    let (run, sequence, why) = (&record.run, record.sequence, "it has no undo payload");
     let mut undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, why })?;
     undo.before = undo.before.max(record.header.undo_before);
     Ok((record, undo))
@@ -363,7 +371,7 @@ impl LogState {
             keys_of: HashMap::new(),
             waiting: BTreeMap::new(),
             driver: None,
-            is_lost: false,
+            is_detached: false,
             has_ended: false,
         }
     }
@@ -374,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c7_the_undo_before_is_found_in_bodies_of_the_first_format_and_in_headers() {
+    fn c7_previous_undo_is_found_in_old_bodies_and_in_headers() {
         let record = |undo_before: &str, before: &str| {
             let header =
                 format!(r#"{{"graph":"g","fingerprint":"f","epoch":1,"kind":"step","visits":1,"at":0,"undo":9{undo_before}}}"#);

@@ -1,10 +1,13 @@
-//! What a live run lets go of: its records, but for the last ones, and for those that going on, going back or undoing take.
+//! Pruning: removes records of a live run that are no longer needed.
 //!
-//! Every record that is left can be gone back to. Such a record needs the last whole frontier before it (its base), the headers in between, the
-//! records that its frontier names, and those that could be undone then. So the log is cut at the base of the oldest record that is to be kept, and
-//! what that base needs stays. Whatever is later needs nothing older, but for what was written anew by a rewind: those are known, too.
-//!
-//! It happens once a commit is durable, beside further commits, by the hundred, so that it costs next to nothing a step.
+//! A run can go back to every remaining record. Such a record needs the last whole frontier before
+//! it (its base), the headers in between, the records that its frontier names, and the records that
+//! could be undone then. So:
+//! 1. The log is cut at the base of the oldest retained record.
+//! 2. Everything that this base needs is retained. Later records need nothing older, except records
+//!    that a rewind rewrote; they are tracked as other undo chains.
+//! 3. Pruning runs after a durable commit, beside further commits, in batches of at least 64
+//!    records, so its cost per step is small.
 
 use crate::log::frontier::Frontier;
 use crate::log::last_step::LastStep;
@@ -16,26 +19,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Context;
 
-/// It is pruned when there are this many more records than are to be kept, at least.
+/// The smallest number of surplus records that starts pruning.
 const SPARE_MIN: u64 = 64;
 
-/// The records of a run that can be undone: each leads to the one before it.
+/// The records that can be undone, as a chain: each names its predecessor.
 #[derive(Default)]
 pub(super) struct UndoChain {
-    /// Where the chain of those begins that nobody has looked for yet; 0 if all are known.
+    /// The end of the part that was not read yet; 0 if all records are known.
     unknown: u64,
-    /// In the order of their sequences. The last ones may be undone already.
+    /// The known records, in order. The last ones may be undone already.
     known: Vec<u64>,
-    /// Up to which record nobody has looked for chains that are not this one.
+    /// The record up to which other chains were not searched.
     pub(super) unscanned: u64,
-    /// Where other chains begin that later records have, since the run was rewound; each with the last record that has it.
+    /// The ends of other chains, from before rewinds, each with the last record that uses it:
+    /// (record, end of chain).
     others: Vec<(u64, u64)>,
-    /// What precedes a record on such a chain, as far as it was looked for.
+    /// The known predecessors on such chains.
     before: HashMap<u64, u64>,
 }
 
 impl UndoChain {
-    /// The chain that begins here.
+    /// Creates a chain that ends at `last` and was not read yet.
     pub(super) fn from(last: u64) -> Self {
         Self { unknown: last, ..Self::default() }
     }
@@ -44,60 +48,60 @@ impl UndoChain {
         Self { known, ..Self::default() }
     }
 
-    /// A record that can be undone follows `before` on the chain.
+    /// Appends a record whose predecessor is `before`.
     pub(super) fn push(&mut self, sequence: u64, before: u64) {
         while self.known.pop_if(|last| *last > before).is_some() {}
         self.known.push(sequence);
     }
 
-    /// Those after this one are undone.
-    pub(super) fn cut_back(&mut self, last: u64) {
+    /// Notes that the records after `last` are undone. The next [`push`](Self::push) removes them.
+    pub(super) fn truncate(&mut self, last: u64) {
         self.unknown = self.unknown.min(last);
     }
 
-    /// From this record on the run has this chain.
+    /// Notes that the records from `sequence` on use the chain that ends at `undo`.
     pub(super) fn rewound(&mut self, sequence: u64, undo: u64) {
         self.others.push((sequence, undo));
     }
 
-    /// Those of the chain from `last` on, if they are known.
+    /// Returns the chain up to `last`, if it is known.
     fn chain(&self, last: u64) -> Option<&[u64]> {
         let at = self.known.binary_search(&last).ok().filter(|_| self.unknown == 0)?;
         Some(&self.known[..=at])
     }
 }
 
-/// Lets go of records that nobody needs any more.
+/// Removes records that are no longer needed.
 #[derive(Default)]
 pub(super) struct Pruner {
-    /// The oldest record that is to be kept, once the commit that is under way is durable.
+    /// The oldest record to retain, once the commit in flight is durable.
     planned: Option<u64>,
-    /// The head when it was last planned.
+    /// The head at the last plan.
     planned_at: u64,
     work: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
 impl Pruner {
-    /// A commit of all that was submitted begins.
-    pub(super) fn plan(&mut self, state: &LogState, kept: u64) {
-        // What is kept in any case is looked at each time: as many steps pay for it.
-        let spare = kept.max(SPARE_MIN).max(state.frontier.width() as u64).max(state.undos.known.len() as u64);
-        let is_due = (state.head + 1).saturating_sub(state.oldest) > kept.saturating_add(spare);
-        // What failed is not tried again with the next step.
+    /// Plans pruning when a commit of all submitted records begins.
+    pub(super) fn plan(&mut self, state: &LogState, retained: u64) {
+        // Each pruning visits all retained records, so at least as many steps must pay for it.
+        let spare = retained.max(SPARE_MIN).max(state.frontier.width() as u64).max(state.undos.known.len() as u64);
+        let is_due = (state.head + 1).saturating_sub(state.oldest) > retained.saturating_add(spare);
+        // A failed pruning is not repeated with the next step.
         if self.work.is_none() && is_due && state.head >= self.planned_at + SPARE_MIN {
             self.planned_at = state.head;
-            self.planned = Some(state.head + 1 - kept);
+            self.planned = Some(state.head + 1 - retained);
         }
     }
 
-    /// What was planned may be done: the commit is durable.
+    /// Starts the planned pruning: the commit is durable.
     pub(super) fn begin(&mut self, log: &Arc<RunLog>) {
         let Some(oldest_kept) = self.planned.take() else { return };
         let log = Arc::clone(log);
         self.work = Some(Box::pin(async move { log.prune(oldest_kept).await }));
     }
 
-    /// What could not be done now is done another time.
+    /// Polls the pruning in flight. An error is ignored: the next pruning repeats the work.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         if self.work.as_mut().is_some_and(|work| work.as_mut().poll(cx).is_ready()) {
             self.work = None;
@@ -106,7 +110,7 @@ impl Pruner {
 }
 
 impl RunLog {
-    /// Removes what no record from `at` on needs, and no replay of the last step.
+    /// Removes the records that no record from `at` on needs, and no replay of the last step.
     async fn prune(&self, at: u64) -> Result<(), StoreError> {
         let at = self.before_last_step(at).await?;
         let header = self.header(at).await?;
@@ -136,12 +140,13 @@ impl RunLog {
         Ok(())
     }
 
-    /// The record before the last step, if that is earlier than `at`: `replay_last` goes back to it, however few records are kept.
+    /// Returns the record before the last step, if that is earlier than `at`: `replay_last` needs
+    /// it, however few records are retained.
     async fn before_last_step(&self, at: u64) -> Result<u64, StoreError> {
         let durable = self.durable.load(Ordering::Acquire);
         match LastStep::find(&*self.options.store, &self.run, durable).await {
             Ok(step) => Ok(step.map_or(at, |step| at.min(step.sequence - 1))),
-            // An earlier version has removed it.
+            // An earlier version has pruned it.
             Err(StoreError::Pruned { .. }) => Ok(at),
             Err(error) => Err(error),
         }
@@ -153,7 +158,7 @@ impl RunLog {
         found.map(|(_, header)| header).ok_or_else(missing)
     }
 
-    /// Finds the records that can be undone, since a resumed run does not know them.
+    /// Reads the undo chain, which a resumed run does not know.
     async fn find_undos(&self) -> Result<(), StoreError> {
         let last = self.lock().undos.unknown;
         let (mut found, mut next) = (Vec::new(), last);
@@ -163,7 +168,7 @@ impl RunLog {
         }
         found.reverse();
         let undos = &mut self.lock().undos;
-        // Meanwhile some may have been undone.
+        // Some may have been undone meanwhile.
         if last > 0 && undos.unknown == last {
             found.append(&mut undos.known);
             (undos.known, undos.unknown) = (found, 0);
@@ -171,7 +176,8 @@ impl RunLog {
         Ok(())
     }
 
-    /// Finds out, once, which chains the records have that earlier drivers left. Those that only records before `base` have are forgotten.
+    /// Finds, once, the chains used by records of earlier drivers. Forgets chains used only by
+    /// records before `base`.
     async fn find_other_chains(&self, base: u64) -> Result<(), StoreError> {
         let unscanned = self.lock().undos.unscanned;
         let mut found: HashMap<u64, u64> = HashMap::new();
@@ -187,7 +193,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// Keeps the records of a chain.
+    /// Adds the records of a chain to `keep`.
     async fn keep_chain(&self, last: u64, keep: &mut BTreeSet<u64>) -> Result<(), StoreError> {
         let mut next = last;
         while next > 0 {

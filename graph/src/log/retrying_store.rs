@@ -1,11 +1,11 @@
-//! How a stored run survives a short outage of its store.
+//! Lets a stored run survive a short outage of its store.
 //!
 //! [`RetryingStore`] repeats commits and reads that fail as
 //! [`Unavailable`](StoreError::Unavailable), with backoff. Commits are idempotent, so a repeated
 //! commit that had landed is acknowledged. It gives up before the lease expires. Renewals are
 //! repeated by `LeaseRenewal`; creates, claims and releases are not repeated.
 //!
-//! [`StoreMonitor`] logs what the driver waits for and reports it to the hooks of the run.
+//! [`StoreMonitor`] logs outages and waits for leases, and reports them to the hooks of the run.
 
 use crate::lease::LEASE_PARTS;
 use crate::log::LogOptions;
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How soon a call that failed is repeated, at first and at most.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The first and the longest wait before a failed call is repeated.
+const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// A run that goes on without its store waits for it no longer than this.
+/// The longest time that a best-effort run repeats a call.
 const BEST_EFFORT_MAX: Duration = Duration::from_secs(1);
 
-/// What the driver of a run waits for, told to the log and to hooks.
+/// Logs and reports outages of the store and waits for a lease.
 #[derive(Default)]
 pub(crate) struct StoreMonitor {
     run: Arc<str>,
     is_down: AtomicBool,
-    tell: Option<NoticeListener>,
+    listener: Option<NoticeListener>,
 }
 
-/// Reports notices to the caller of the run.
+/// Receives the notices of a [`StoreMonitor`].
 pub(crate) type NoticeListener = Box<dyn Fn(&StoreNotice<'_>) + Send + Sync>;
 
-/// What the driver of a run waits for.
+/// A condition that delays the driver of a run.
 pub(crate) enum StoreNotice<'a> {
     StoreUnavailable(&'a StoreError),
     StoreAnswers,
@@ -43,89 +43,91 @@ pub(crate) enum StoreNotice<'a> {
 }
 
 impl StoreMonitor {
-    fn new(run: Arc<str>, tell: Option<NoticeListener>) -> Self {
-        Self { run, is_down: AtomicBool::new(false), tell }
+    fn new(run: Arc<str>, listener: Option<NoticeListener>) -> Self {
+        Self { run, is_down: AtomicBool::new(false), listener }
     }
 
-    fn tell(&self, notice: &StoreNotice<'_>) {
-        if let Some(tell) = &self.tell {
-            tell(notice);
+    fn report(&self, notice: &StoreNotice<'_>) {
+        if let Some(listener) = &self.listener {
+            listener(notice);
         }
     }
 
-    /// A call failed, and will be repeated. The first failure in a row is told.
+    /// Notes a failed call that will be repeated. Reports only the first failure in a row.
     pub(crate) fn failed(&self, op: &'static str, error: &StoreError) {
         if !self.is_down.swap(true, Relaxed) {
             tracing::warn!(run = %self.run, op, %error, "the store is unavailable; the run repeats the call while its lease lasts");
-            self.tell(&StoreNotice::StoreUnavailable(error));
+            self.report(&StoreNotice::StoreUnavailable(error));
         }
     }
 
+    /// Notes a successful call. Reports the end of an outage.
     pub(crate) fn answered(&self) {
         if self.is_down.load(Relaxed) && self.is_down.swap(false, Relaxed) {
             tracing::info!(run = %self.run, "the store answers again");
-            self.tell(&StoreNotice::StoreAnswers);
+            self.report(&StoreNotice::StoreAnswers);
         }
     }
 
-    /// The run waits for the lease of another driver to end.
+    /// Reports that the run waits for the lease of another driver.
     pub(crate) fn lease_awaited(&self, holder: &str, left: Duration) {
         tracing::warn!(
             run = %self.run,
             holder,
             ends_in = ?left,
-            "another driver holds the run; waiting for its lease to end; if that driver is dead, `take_over` claims the run at once"
+            "another driver holds the run; waiting until its lease expires; if that driver is dead, `take_over` claims the run immediately"
         );
-        self.tell(&StoreNotice::LeaseAwaited { holder, left });
+        self.report(&StoreNotice::LeaseAwaited { holder, left });
     }
 }
 
 impl LogOptions {
-    /// The same terms for a run that survives short outages of its store, and tells its hooks of them.
-    pub(crate) fn with_retries(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, tell: Option<NoticeListener>) -> Self {
+    /// Returns options whose store repeats calls during outages and reports them to `listener`.
+    pub(crate) fn with_retries(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, listener: Option<NoticeListener>) -> Self {
         let while_leased = self.lease / LEASE_PARTS * (LEASE_PARTS - 1);
         let patience = if self.is_best_effort { while_leased.min(BEST_EFFORT_MAX) } else { while_leased };
-        self.watch = Arc::new(StoreMonitor::new(run, tell));
-        let (runtime, watch) = (Arc::clone(runtime), Arc::clone(&self.watch));
-        self.store = Arc::new(RetryingStore { store: self.store, runtime, watch, patience });
+        self.monitor = Arc::new(StoreMonitor::new(run, listener));
+        let (runtime, monitor) = (Arc::clone(runtime), Arc::clone(&self.monitor));
+        self.store = Arc::new(RetryingStore { store: self.store, runtime, monitor, patience });
         self
     }
 }
 
-/// A store whose commits and reads are repeated while it is unavailable.
+/// A store that repeats commits and reads while it is unavailable.
 struct RetryingStore {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
-    watch: Arc<StoreMonitor>,
-    /// For how long a call is repeated, from its first failure.
+    monitor: Arc<StoreMonitor>,
+    /// How long a call is repeated after its first failure.
     patience: Duration,
 }
 
 impl RetryingStore {
+    /// Calls the store until it answers, or until the time for retries is over.
     async fn repeat<'a, T>(
         &self,
         op: &'static str,
         mut call: impl FnMut() -> StoreFuture<'a, T> + Send,
     ) -> Result<T, StoreError> {
-        let (mut until, mut wait) = (None, AGAIN.0);
+        let (mut until, mut wait) = (None, RETRY_WAIT.0);
         loop {
             let error = match call().await {
                 Err(error) if error.is_temporary() => error,
                 answer => {
-                    self.watch.answered();
+                    self.monitor.answered();
                     return answer;
                 }
             };
-            self.watch.failed(op, &error);
+            self.monitor.failed(op, &error);
             let now = self.runtime.now();
-            // Not all runs of a process come back at the same moment.
+            // Jitter, so that the runs of a process do not all call at the same moment.
             let jitter = Duration::from_nanos(self.runtime.random() % (wait / 4).as_nanos().max(1) as u64);
             let until = *until.get_or_insert(now + self.patience);
             if now >= until {
                 return Err(error);
             }
             self.runtime.sleep_until((now + (wait - jitter)).min(until)).await;
-            wait = (wait * 2).min(AGAIN.1);
+            wait = (wait * 2).min(RETRY_WAIT.1);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! `RewrittenRecords`: records that are written again, with the new paths, visit records and undos
-//! that they name.
+//! `RewrittenRecords`: the new records of a rewrite, and the map from old to new sequence numbers.
 
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::{undo_path, undone_at};
@@ -9,23 +8,24 @@ use crate::log::{NewRecord, codec};
 use crate::store::{Fork, Header, Kind, Record};
 use std::collections::HashMap;
 
-/// Rows on their way to new places.
+/// The records of a rewrite, in their new order.
 pub(super) struct RewrittenRecords {
+    /// The sequence number of the first new record.
     pub(super) first: u64,
-    pub(super) entries: Vec<NewRecord>,
-    /// Where each old row of a live token went.
+    pub(super) records: Vec<NewRecord>,
+    /// The new sequence number of each old record of a live token.
     pub(super) to: HashMap<u64, u64>,
-    /// Where what can be undone went, unless it stays.
+    /// The new sequence numbers of records that can be undone, if they are rewritten.
     pub(super) undos_to: HashMap<u64, u64>,
 }
 
 impl RewrittenRecords {
-    pub(super) fn push(&mut self, old: u64, entry: NewRecord) {
-        self.to.insert(old, self.first + self.entries.len() as u64);
-        self.entries.push(entry);
+    pub(super) fn push(&mut self, old: u64, record: NewRecord) {
+        self.to.insert(old, self.first + self.records.len() as u64);
+        self.records.push(record);
     }
 
-    /// A path by its new records. Those above come first, so they have moved.
+    /// Translates a path. Tokens above are rewritten first, so their new numbers are known.
     pub(super) fn path(&self, path: &[Fork]) -> Option<Vec<Fork>> {
         if let Some(undone) = undone_at(path) {
             return Some(undo_path(self.undos_to.get(&undone).copied().unwrap_or(undone)));
@@ -34,27 +34,27 @@ impl RewrittenRecords {
     }
 }
 
-/// A note as the run that is forked has it: it was not this run that did it, and what undoes it is not for this run to do. The messages in its
-/// inbox are others.
-pub(super) fn copied_note(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
-    let note: VisitRecordBody = serde_json::from_slice(&record.body)?;
-    Ok(VisitRecordBody { copied: true, undo: None, fault: None, undone_by: None, message: None, ..note }.bytes())
+/// Returns a visit record for a fork. The new run did not do this work, must not undo it, and has
+/// another inbox.
+pub(super) fn copied_visit_record(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    let body: VisitRecordBody = serde_json::from_slice(&record.body)?;
+    Ok(VisitRecordBody { copied: true, undo: None, fault: None, undone_by: None, message: None, ..body }.bytes())
 }
 
-/// A note of a run that goes on from here. A node that failed for good is run again, and keeps what it recorded to be undone by; in a run that is
-/// being undone, the record that is for its visit.
-pub(super) fn moved_note(record: &Record, undone_by: Option<u64>) -> Result<Vec<u8>, serde_json::Error> {
-    let note: VisitRecordBody = serde_json::from_slice(&record.body)?;
-    let kept = codec::undo_in(&record.body)?;
-    if kept.is_none() && note.undone_by == undone_by {
+/// Returns a visit record for a rewind. A node that failed permanently runs again and keeps its
+/// undo payload; in a run that is being undone, it keeps the record that undoes its visit.
+pub(super) fn rewound_visit_record(record: &Record, undone_by: Option<u64>) -> Result<Vec<u8>, serde_json::Error> {
+    let body: VisitRecordBody = serde_json::from_slice(&record.body)?;
+    let stored_undo = codec::undo_in(&record.body)?;
+    if stored_undo.is_none() && body.undone_by == undone_by {
         return Ok(record.body.clone());
     }
-    let undo = kept.map(|StoredUndo { payload, .. }| payload).or(note.undo);
-    Ok(VisitRecordBody { undo, fault: None, undone_by, ..note }.bytes())
+    let undo = stored_undo.map(|StoredUndo { payload, .. }| payload).or(body.undo);
+    Ok(VisitRecordBody { undo, fault: None, undone_by, ..body }.bytes())
 }
 
-/// What undoes a node, written down again. It is about no line of control.
-pub(super) fn undo_entry(record: &Record, undo: &StoredUndo) -> NewRecord {
+/// Returns the record of an undo payload, written again. It does not belong to a token.
+pub(super) fn undo_record(record: &Record, undo: &StoredUndo) -> NewRecord {
     let Header { path, node, parent, .. } = &record.header;
     let (body, undo) = (b"{}".to_vec(), Some(UndoPayload { json: undo.payload.clone(), unknown: undo.unknown.clone() }));
     let iteration = record.header.iterations();

@@ -15,26 +15,28 @@ use crate::log::visit::VisitRecordBody;
 use crate::store::{Fork, InboxMessage, Kind, Record};
 use std::collections::{BTreeMap, HashMap};
 
-/// The note of a taking: the line of control that it is about, and its sequence.
+/// The position of a `Wake` record: the path of its token and its sequence number.
 type SignalPosition = (Vec<Fork>, u64);
 
+/// The recorded signals of one run.
 #[derive(Default)]
 pub(super) struct RecordedSignals {
-    noted: BTreeMap<SignalPosition, Message>,
-    /// Where each message is noted, by its number.
-    places: HashMap<u64, SignalPosition>,
-    /// Those whose visits are over, for the engine to hand out again.
+    /// The signals by the record that took them.
+    recorded: BTreeMap<SignalPosition, Message>,
+    /// The record of each signal, by message number.
+    positions: HashMap<u64, SignalPosition>,
+    /// The signals of finished visits, which the engine puts back into the inbox.
     returned: Vec<Message>,
 }
 
 impl RecordedSignals {
-    /// A wait took this signal, and the record `sequence` says so.
-    pub(super) fn note(&mut self, path: Vec<Fork>, sequence: u64, message: Message) {
-        self.places.insert(message.number, (path.clone(), sequence));
-        self.noted.insert((path, sequence), message);
+    /// Adds a signal that the record `sequence` has taken.
+    pub(super) fn add(&mut self, path: Vec<Fork>, sequence: u64, message: Message) {
+        self.positions.insert(message.number, (path.clone(), sequence));
+        self.recorded.insert((path, sequence), message);
     }
 
-    /// What the records of an earlier driver say.
+    /// Restores the signals from the records of an earlier driver.
     pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut signals = Self::default();
         for record in records.into_iter().filter(|record| record.header.kind == Kind::Wake) {
@@ -44,61 +46,63 @@ impl RecordedSignals {
                 continue;
             };
             let message = Message { number, name: signal_name(&key), payload: value.get().as_bytes().to_vec() };
-            signals.note(record.header.path.clone(), record.sequence, message);
+            signals.add(record.header.path.clone(), record.sequence, message);
         }
         signals
     }
 
-    /// Compares them with the messages in the inbox: those that are noted are left to their visits, and what is not there was given out before.
+    /// Removes recorded signals from `messages`: their visits get them. Forgets recorded signals
+    /// that are not in the inbox: they were delivered before.
     fn leave_out(&mut self, messages: &mut Vec<InboxMessage>) {
-        if self.places.is_empty() {
+        if self.positions.is_empty() {
             return;
         }
-        let mut places = std::mem::take(&mut self.places);
-        messages.retain(|message| match places.remove_entry(&message.number) {
-            Some((number, at)) => self.places.insert(number, at).is_some(),
+        let mut positions = std::mem::take(&mut self.positions);
+        messages.retain(|message| match positions.remove_entry(&message.number) {
+            Some((number, at)) => self.positions.insert(number, at).is_some(),
             None => true,
         });
-        places.values().for_each(|at| drop(self.noted.remove(at)));
+        positions.values().for_each(|at| drop(self.recorded.remove(at)));
     }
 
-    /// Whether the signal with this number was noted until now.
-    fn give_out(&mut self, number: u64) -> bool {
-        self.places.remove(&number).is_some_and(|at| self.noted.remove(&at).is_some())
+    /// Forgets a signal. Returns true if it was recorded until now.
+    fn remove(&mut self, number: u64) -> bool {
+        self.positions.remove(&number).is_some_and(|at| self.recorded.remove(&at).is_some())
     }
 
-    /// The line of control at this path has moved, or an attempt has failed there: signals of visits that are over go back.
-    pub(super) fn moved(&mut self, path: &[Fork], frontier: &Frontier) {
-        if self.noted.is_empty() {
+    /// Moves the signals of finished visits to `returned`. Called when the token at this path has
+    /// moved or an attempt has failed there.
+    pub(super) fn return_finished(&mut self, path: &[Fork], frontier: &Frontier) {
+        if self.recorded.is_empty() {
             return;
         }
         let is_live =
             |(path, sequence): &SignalPosition| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
-        let from_here = self.noted.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
+        let from_here = self.recorded.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
         let over: Vec<SignalPosition> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
-        for message in over.iter().filter_map(|at| self.noted.remove(at)) {
-            self.places.remove(&message.number);
+        for message in over.iter().filter_map(|at| self.recorded.remove(at)) {
+            self.positions.remove(&message.number);
             self.returned.push(message);
         }
     }
 }
 
 impl RunLog {
-    /// A node was given this signal: its message is taken with the next commit.
-    pub(crate) fn give_out_signal(&self, number: u64) {
+    /// Notes that a node got this signal. Its message is removed with the next commit.
+    pub(crate) fn deliver_signal(&self, number: u64) {
         let mut state = self.lock();
-        if state.signals.give_out(number) {
+        if state.signals.remove(number) {
             state.to_take.push(number);
         }
     }
 
-    /// The signals whose visits ended before their nodes were given them.
+    /// Takes the signals whose visits ended before their nodes got them.
     pub(crate) fn take_returned_signals(&self) -> Vec<Message> {
         std::mem::take(&mut self.lock().signals.returned)
     }
 
-    /// Leaves messages out that a visit has noted, and will be given.
-    pub(crate) fn leave_out_noted(&self, messages: &mut Vec<InboxMessage>) {
+    /// Removes messages that are recorded for a visit, which will get them.
+    pub(crate) fn leave_out_recorded(&self, messages: &mut Vec<InboxMessage>) {
         self.lock().signals.leave_out(messages);
     }
 }

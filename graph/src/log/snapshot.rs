@@ -1,4 +1,6 @@
-//! `RunSnapshot`: a run as it stood after one of its records, with everything needed to continue from there.
+//! `RunSnapshot`: a run after one of its records, with everything needed to continue from there.
+//!
+//! Used by rewind, replay, fork and migration. `rewrite` writes a snapshot back to the store.
 
 use crate::log::codec::StoredUndo;
 use crate::log::frontier::Frontier;
@@ -9,72 +11,75 @@ use crate::log::{codec, open};
 use crate::store::{Fork, GraphVersion, Header, LiveToken, Place, Record, RunInfo, Store, StoreError};
 use std::collections::{HashMap, HashSet};
 
-/// A run as it stood after one of its records, with all that going on from there takes.
+/// A run after one of its records.
 pub(crate) struct RunSnapshot {
     pub(super) run: String,
-    /// The record.
+    /// The record after which the snapshot was taken.
     pub(super) at: u64,
     pub(super) frontier: Frontier,
     pub(super) records: HashMap<u64, Record>,
     pub(super) visits: u64,
-    /// What can be undone, the first first.
+    /// The records that can be undone, oldest first.
     pub(super) undos: Vec<(Record, StoredUndo)>,
-    /// Whether what can be undone is written anew too, since the nodes that it is about have other names now.
-    pub(super) moves_undos: bool,
-    /// How it failed, if it is being undone and goes on with that, and the nodes that were undone since.
+    /// True if these records are rewritten too, because nodes were renamed or the chain has a gap.
+    pub(super) rewrites_undos: bool,
+    /// For a run that is being undone: the record of its failure, and the nodes undone since.
     pub(super) undoing: Option<(Record, Vec<String>)>,
-    /// Which version of the graph wrote it.
+    /// The version of the graph that wrote the snapshot.
     pub(super) version: GraphVersion,
-    /// Whether its lines of control go on with the idempotency keys that they have: a migration changes nothing that the world outside knows.
+    /// True if tokens keep their idempotency keys. A migration keeps them: external systems must
+    /// not notice it.
     pub(crate) keeps_keys: bool,
 }
 
-/// A record that holds a state.
+/// A record of the snapshot that holds a state.
 pub(crate) struct SnapshotState<'a> {
-    /// The subgraph whose state it is, as `outer/inner`; empty for that of the run itself.
+    /// The subgraph that the state belongs to, as `outer/inner`; empty for the graph of the run.
     pub(crate) inside: &'a str,
     pub(crate) record: &'a mut Record,
 }
 
 impl RunSnapshot {
-    /// The run as it stood after the record `at`.
+    /// Reads the run after the record `at`.
     pub(crate) async fn at(store: &dyn Store, run: &str, at: u64) -> Result<Self, StoreError> {
         let LogPosition { frontier, head, .. } = open::position(store, run, at).await?;
-        let mut picture = Self::of(store, run, at, frontier.without_undos(), head).await?;
-        picture.leave_out_own_undos_on_chain();
-        Ok(picture)
+        let mut snapshot = Self::of(store, run, at, frontier.without_undos(), head).await?;
+        snapshot.drop_own_undos_on_chain();
+        Ok(snapshot)
     }
 
-    /// The run as it stands.
+    /// Reads the run at its head.
     pub(crate) async fn at_head(store: &dyn Store, info: &RunInfo) -> Result<Self, StoreError> {
-        let stands = open::position(store, &info.id, info.head).await?;
-        let LogPosition { frontier, head, is_undoing, base, undone, .. } = stands;
-        let is_undoing = is_undoing && open::is_undone_further(info.status);
+        let position = open::position(store, &info.id, info.head).await?;
+        let LogPosition { frontier, head, is_undoing, base, undone, .. } = position;
+        let is_undoing = is_undoing && open::continues_undo(info.status);
         let frontier = if is_undoing { frontier } else { frontier.without_undos() };
-        let mut picture = Self::of(store, &info.id, info.head, frontier, head).await?;
+        let mut snapshot = Self::of(store, &info.id, info.head, frontier, head).await?;
         if is_undoing {
             let failure = open::records(store, &info.id, vec![base]).await?.remove(&base);
-            picture.undoing = failure.map(|failure| (failure, undone));
+            snapshot.undoing = failure.map(|failure| (failure, undone));
         } else {
-            picture.leave_out_own_undos_on_chain();
+            snapshot.drop_own_undos_on_chain();
         }
-        Ok(picture)
+        Ok(snapshot)
     }
 
-    /// The run as it stands after `head`, except that the last node which was done is not. `None` if there is none since the run was made.
+    /// Reads the run at `head` without its last completed node. Returns `None` if no node was
+    /// completed since the run was created.
     pub(crate) async fn before_last_step(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let Some(last) = LastStep::find(store, run, head).await? else { return Ok(None) };
         let at = last.sequence - 1;
         let before = open::position(store, run, at).await?;
         let now = open::position(store, run, head).await?;
         let frontier = last.frontier(&before.frontier, now.frontier);
-        let mut picture = Self::of(store, run, at, frontier, before.head).await?;
+        let mut snapshot = Self::of(store, run, at, frontier, before.head).await?;
         let left = undos_from(store, run, now.head.undo).await?;
-        picture.leave_out_own_undos(&left.iter().map(|(record, _)| record.sequence).collect());
-        Ok(Some(picture))
+        snapshot.drop_own_undos(&left.iter().map(|(record, _)| record.sequence).collect());
+        Ok(Some(snapshot))
     }
 
-    /// The record on the chain of undos that is for the visit of this note, if the visit failed for good.
+    /// Returns the record that undoes the visit of this visit record, if the visit failed
+    /// permanently.
     pub(super) fn own_undo(&self, note: u64) -> Option<u64> {
         let body = &self.records.get(&note)?.body;
         if codec::undo_in(body).ok()?.is_some() {
@@ -83,10 +88,12 @@ impl RunSnapshot {
         serde_json::from_slice::<VisitRecordBody>(body).ok()?.undone_by
     }
 
-    /// A node that failed for good is among those that can be undone by its own note. It is run again from here, and then it is among them once
-    /// more: so its note does not count. What it recorded to be undone by stays recorded. But if it was undone, and so is not among those `left`,
-    /// nothing of its visit is left either: its effects are done anew.
-    fn leave_out_own_undos(&mut self, left: &HashSet<u64>) {
+    /// Removes the undos of visits that failed permanently. Such a node runs again from here, and
+    /// is added to the undo chain again when it completes or fails.
+    ///
+    /// Its recorded payload stays. But if the visit was already undone, so that its undo is not in
+    /// `left`, its visit records are dropped too: its effects must run again.
+    fn drop_own_undos(&mut self, left: &HashSet<u64>) {
         let (mut own, mut undone) = (HashSet::new(), HashSet::new());
         for token in self.frontier.tokens() {
             for undo in token.notes.iter().filter_map(|note| self.own_undo(*note)) {
@@ -98,22 +105,22 @@ impl RunSnapshot {
         }
         if !undone.is_empty() {
             let mut tokens = self.frontier.list();
-            tokens.retain_mut(|token| !undone.contains(&token.path) || token.forget_notes());
+            tokens.retain_mut(|token| !undone.contains(&token.path) || token.drop_visit_records());
             self.frontier = Frontier::of(tokens);
         }
         self.undos.retain(|(record, _)| !own.contains(&record.sequence));
-        // The chain of those left may lead over one that is left out: then it is written anew.
+        // If the remaining chain has a gap, it is rewritten.
         let left: HashSet<u64> = self.undos.iter().map(|(record, _)| record.sequence).chain([0]).collect();
-        self.moves_undos |= !self.undos.iter().all(|(_, undo)| left.contains(&undo.before));
+        self.rewrites_undos |= !self.undos.iter().all(|(_, undo)| left.contains(&undo.before));
     }
 
-    /// The same where all that can be undone is on the chain of the picture.
-    fn leave_out_own_undos_on_chain(&mut self) {
+    /// Removes these undos if every undo is on the chain of the snapshot.
+    fn drop_own_undos_on_chain(&mut self) {
         let left = self.undos.iter().map(|(record, _)| record.sequence).collect();
-        self.leave_out_own_undos(&left);
+        self.drop_own_undos(&left);
     }
 
-    /// The lines of control as they stood after the record `at`, which has this header.
+    /// Creates a snapshot with this frontier. `header` belongs to the record `at`.
     async fn of(store: &dyn Store, run: &str, at: u64, frontier: Frontier, header: Header) -> Result<Self, StoreError> {
         let Header { visits, undo, fingerprint, schema, .. } = header;
         let records = open::records(store, run, frontier.rows().collect()).await?;
@@ -125,29 +132,30 @@ impl RunSnapshot {
             records,
             visits,
             undos,
-            moves_undos: false,
+            rewrites_undos: false,
             undoing: None,
             version: GraphVersion { fingerprint, schema },
             keeps_keys: false,
         })
     }
 
-    /// The record that it was taken after.
+    /// Returns the record after which the snapshot was taken.
     pub(crate) fn sequence(&self) -> u64 {
         self.at
     }
 
-    /// The version of the graph that wrote it, which may be another than the run has now.
+    /// Returns the version of the graph that wrote the snapshot; the run may have another version
+    /// now.
     pub(crate) fn version(&self) -> &GraphVersion {
         &self.version
     }
 
-    /// The token at a path.
+    /// Returns the token at a path.
     pub(crate) fn token_at(&self, path: &[Fork]) -> Option<&LiveToken> {
         self.frontier.get(path)
     }
 
-    /// Whether it failed and goes on being undone.
+    /// Returns true if the run has failed and its undo continues.
     pub(crate) fn is_undoing(&self) -> bool {
         self.undoing.is_some()
     }
@@ -156,18 +164,18 @@ impl RunSnapshot {
         self.frontier.tokens()
     }
 
-    /// The line of control of the run itself.
+    /// Returns the root token of the run.
     pub(crate) fn root(&self) -> Option<&LiveToken> {
         self.frontier.get(&[])
     }
 
-    /// Puts the line of control of the run somewhere else, as the only one. What was noted where it was does not count there.
+    /// Moves the root token and removes all others. Visit records of its old place are dropped.
     pub(crate) fn place_root(&mut self, at: Place) {
         let root = self.root().cloned().map(|root| LiveToken { at, notes: Vec::new(), ..root });
         self.frontier = Frontier::of(Vec::from_iter(root));
     }
 
-    /// Every state in it, to be looked at or changed.
+    /// Calls `visit` with every state of the snapshot, which it may change.
     pub(crate) fn for_each_state<E>(&mut self, mut visit: impl FnMut(SnapshotState<'_>) -> Result<(), E>) -> Result<(), E> {
         for token in self.frontier.tokens().filter(|token| has_state(token)) {
             if let Some(record) = self.records.get_mut(&token.row) {
@@ -178,13 +186,14 @@ impl RunSnapshot {
         Ok(())
     }
 
-    /// The fingerprint of the graph that the place of a token was written by. A replay goes on with tokens of several.
+    /// Returns the fingerprint of the graph that placed a token. A replay can mix tokens of several
+    /// versions.
     fn written_by(&self, token: &LiveToken) -> Option<&str> {
         let row = if token.is_implied() { *token.notes.first()? } else { token.row };
         self.records.get(&row).map(|record| &*record.header.fingerprint)
     }
 
-    /// Calls nodes by other names, where they were not written by the graph of this fingerprint.
+    /// Renames nodes in everything that the graph of this fingerprint did not write.
     pub(crate) fn rename(&mut self, fingerprint: &str, name_of: impl Fn(&str) -> Option<String>) {
         let rename = |name: &mut String| match name_of(name) {
             Some(new) => {
@@ -207,7 +216,7 @@ impl RunSnapshot {
             rename(&mut record.header.node);
         }
         for (record, _) in self.undos.iter_mut().filter(|(record, _)| record.header.fingerprint != fingerprint) {
-            self.moves_undos |= rename(&mut record.header.node);
+            self.rewrites_undos |= rename(&mut record.header.node);
         }
         for name in self.undoing.iter_mut().flat_map(|(_, undone)| undone) {
             rename(name);
@@ -223,7 +232,7 @@ impl RunSnapshot {
     }
 }
 
-/// The chain of undos that begins here, the first first.
+/// Reads the undo chain that ends at `undo`, oldest first.
 pub(super) async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> Result<Vec<(Record, StoredUndo)>, StoreError> {
     let mut undos = Vec::new();
     while undo > 0 {
@@ -236,23 +245,26 @@ pub(super) async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> R
 }
 
 impl LiveToken {
-    /// A token that no record placed: it is there for its visit records. It is known by what opened its fan-out or subgraph.
+    /// Returns true if no record placed this token: it only holds visit records. Its id is the
+    /// record that opened its fan-out or subgraph.
     pub(super) fn is_implied(&self) -> bool {
         self.path.last().is_some_and(|last| last.sequence == self.id.sequence)
     }
 
-    /// Its visit begins anew. Whether the token is still needed.
-    pub(super) fn forget_notes(&mut self) -> bool {
+    /// Drops the visit records. Returns false if the token is not needed any more.
+    pub(super) fn drop_visit_records(&mut self) -> bool {
         self.notes.clear();
         !self.is_implied()
     }
 }
 
+/// Returns true if the record of this token holds a state.
 pub(super) fn has_state(token: &LiveToken) -> bool {
     !token.is_implied() && !matches!(token.at, Place::Failed(_))
 }
 
-/// The subgraph that a node is in, as the run knows it; nothing if it is in none.
+/// Returns the subgraph that contains a node, by the node's full name; empty for the graph of the
+/// run.
 pub(crate) fn graph_of(node: &str) -> &str {
     node.rsplit_once('/').map_or("", |(inside, _)| inside)
 }

@@ -1,22 +1,24 @@
-//! A structural hash of a serialisable value: what its `Serialize` says, in more detail than JSON keeps.
+//! A structural hash of a serialisable value, with more detail than JSON preserves.
 //!
-//! JSON writes `None`, `Some(None)`, `Some(())` and `Some(NaN)` all as `null`. This hash tells them apart, so a value that JSON changed has another
-//! hash after it was read back. It has three rules:
+//! JSON writes `None`, `Some(None)`, `Some(())` and `Some(NaN)` all as `null`. This hash
+//! distinguishes them, so a value that JSON changed has another hash after it was read back. Rules:
 //!
-//! 1. The elements of sequences and the entries of maps count without their order: a `HashSet` or `HashMap` may come back in another one.
+//! 1. The order of sequence elements and map entries is ignored: a `HashSet` or `HashMap` may
+//!    return in another order.
 //! 2. Everything else counts exactly: names of variants, `Some` and `None`, the bits of floats.
-//! 3. A field that is not serialised (`#[serde(skip)]`) cannot be seen. `Graph::compare_states` sees it.
+//! 3. A field that is not serialised (`#[serde(skip)]`) is invisible. `Graph::compare_states` sees
+//!    it.
 
 use serde::ser::{self, Serialize};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The structural hash of a value; `None` if its own code refuses to be serialised.
+/// Returns the structural hash of a value. Returns `None` if its `Serialize` fails.
 pub(crate) fn hash_of<T: Serialize + ?Sized>(value: &T) -> Option<u64> {
     value.serialize(Structure).ok()
 }
 
-/// What a value is, before its content.
+/// The kind of a value, hashed before its content.
 #[derive(Clone, Copy, Hash)]
 enum ValueKind {
     Bool,
@@ -42,10 +44,10 @@ fn leaf(kind: ValueKind, content: impl Hash) -> Result<u64, Refused> {
     Ok(hasher.finish())
 }
 
-/// The serialiser: every value becomes a number.
+/// The serialiser: every value becomes a hash.
 struct Structure;
 
-/// The value's own code refused.
+/// The error of a value whose `Serialize` fails.
 #[derive(Debug)]
 struct Refused;
 
@@ -63,10 +65,10 @@ impl ser::Error for Refused {
     }
 }
 
-/// Parts of a value, combined in order or not.
+/// The hash of several parts, ordered or unordered.
 struct Compound {
     kind: ValueKind,
-    /// The name of a variant.
+    /// The name of the variant, or empty.
     name: &'static str,
     in_order: bool,
     count: u64,
@@ -262,7 +264,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap, HashSet};
 
     #[test]
-    fn c2_what_json_writes_alike_has_other_structures() {
+    fn c2_values_with_equal_json_differ_in_structure() {
         let nulls = [
             hash_of(&None::<Option<u8>>),
             hash_of(&Some(None::<u8>)),
@@ -278,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn c2_the_order_of_maps_and_sets_does_not_count() {
+    fn c2_order_of_maps_and_sets_is_ignored() {
         let numbers: HashSet<u32> = (0..100).collect();
         let again: HashSet<u32> = (0..100).rev().collect();
         assert_eq!(hash_of(&numbers), hash_of(&again));
         let map: HashMap<u32, u32> = (0..100).map(|n| (n, n + 1)).collect();
         let tree: BTreeMap<u32, u32> = (0..100).map(|n| (n, n + 1)).collect();
         assert_eq!(hash_of(&map), hash_of(&tree));
-        // The same bytes as JSON, as often, in other places.
+        // The same JSON bytes, equally often, in other places.
         assert_ne!(hash_of(&HashMap::from([("a", 1), ("b", 2)])), hash_of(&HashMap::from([("a", 2), ("b", 1)])));
         assert_ne!(hash_of(&vec![vec![1, 2], vec![3]]), hash_of(&vec![vec![1, 3], vec![2]]));
     }

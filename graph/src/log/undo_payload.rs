@@ -1,13 +1,13 @@
-//! What a node recorded for its undo.
+//! The payload that a node recorded for its undo.
 
 use crate::error::UnknownEffect;
 use serde_json::value::RawValue;
 
-/// What a node recorded to be undone by: JSON, so that it can be stored with the step.
+/// The payload of an undo, as JSON, so that it can be stored with the record of the visit.
 #[derive(Clone)]
 pub(crate) struct UndoPayload {
     pub(crate) json: Box<RawValue>,
-    /// The effects of the visit whose outcome is not known.
+    /// The effects of the visit with an unknown outcome.
     pub(crate) unknown: Vec<UnknownEffect>,
 }
 
@@ -16,7 +16,7 @@ impl UndoPayload {
         Self { json, unknown: Vec::new() }
     }
 
-    /// What an undo is given whose node recorded nothing.
+    /// Returns the payload of a node that recorded none: `null`.
     pub(crate) fn nothing() -> Self {
         Self::of(RawValue::NULL.to_owned())
     }

@@ -233,9 +233,9 @@ impl WorkerCore {
             rows_kept: RECORDS_KEPT_DEFAULT,
             commit_rows_max: COMMIT_ROWS_MAX,
             is_best_effort: false,
-            kept_lease: Some(lease),
+            worker_lease: Some(lease),
             patience: Some(self.settings.patience),
-            watch: Arc::default(),
+            monitor: Arc::default(),
             timeout: Timeout::default(),
         };
         if Moment::now(&*self.runtime).since(asked_at) >= self.settings.lease / LEASE_PARTS {

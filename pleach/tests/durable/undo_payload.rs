@@ -87,7 +87,7 @@ fn f12_undo_payload_is_compared_in_runs_without_a_store() {
         let log = Log::new();
         let graph = paying(&Payment { discount: Some(None), rate: 1.0 }, true, &log);
         let error = graph.run(1).on(sim.runtime()).await.unwrap_err();
-        assert!(error.to_string().contains("does not come back from JSON"), "{error}");
+        assert!(error.to_string().contains("changes when it is written to JSON"), "{error}");
         assert!(log.take().is_empty());
     });
 }

@@ -276,7 +276,7 @@ fn c4_effect_result_is_compared_on_request() {
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
         let error = graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
-        assert!(error.to_string().contains("does not come back from JSON"), "{error}");
+        assert!(error.to_string().contains("changes when it is written to JSON"), "{error}");
         assert!(log.take().is_empty());
     });
 }

@@ -1,7 +1,18 @@
-//! `VisitRecords`: what was recorded during one visit of a node: effects, waits, failed attempts.
+//! `VisitRecords`: the recorded effects, waits and failed attempts of one visit of a node.
 //!
 //! All attempts of a visit share them, in this process and in the next. That is why a recorded
 //! effect does not run again.
+//!
+//! An attempt is **abandoned** when it timed out, was cancelled, or was replaced by the next
+//! attempt. A node is **parked** when it only waits: no effect runs, no value is ready for it, and
+//! it is neither polled nor woken.
+//!
+//! Invariants:
+//! 1. Only the current attempt changes the records ([`VisitRecords::lock_for`]).
+//! 2. Each change of the parked state notifies the watcher, so that the engine checks the lane
+//!    again.
+//!
+//! Locks: one lock per visit. The lock of the log may be taken while it is held.
 
 mod body;
 pub(crate) mod polls;
@@ -19,32 +30,32 @@ use crate::log::visit::watcher::Watcher;
 use crate::store::{Header, Kind, Record, Timestamp};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The visit records of one visit.
+/// The records of one visit, shared by its attempts.
 #[derive(Default)]
 pub(crate) struct VisitRecords(Mutex<VisitState>);
 
-/// A wait that a node stands in.
+/// An open wait of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenWait {
     pub(crate) key: String,
     pub(crate) due: Option<Timestamp>,
-    /// What the node asks, as JSON.
+    /// The question of an interrupt, as JSON.
     pub(crate) question: Option<Arc<str>>,
-    /// The message that answers it.
+    /// The name of the message that ends the wait.
     pub(crate) message: Option<String>,
 }
 
-/// A graph that runs as a node, and does nothing but wait.
+/// The state of a parked subgraph that runs as a node.
 pub(crate) struct ParkedInside {
-    /// Until when, at most.
+    /// The earliest time at which one of its waits ends.
     pub(crate) due: Option<Timestamp>,
-    /// For what.
+    /// Its open waits.
     pub(crate) waits: Arc<WaitsInside>,
-    /// Whether a pause holds a lane of it.
+    /// True if a pause holds one of its lanes.
     pub(crate) is_held: bool,
 }
 
-/// While it lives, its node has an effect under way.
+/// Counts an effect as running until it is dropped.
 pub(crate) struct EffectGuard<'a> {
     records: &'a VisitRecords,
     attempt: u32,
@@ -54,12 +65,12 @@ impl Drop for EffectGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut state) = self.records.lock_for(self.attempt) {
             state.effects_running -= 1;
-            state.tell_watcher();
+            state.notify_watcher();
         }
     }
 }
 
-/// While it lives, its node waits.
+/// Keeps a wait open until it is dropped.
 pub(crate) struct WaitGuard<'a> {
     records: &'a VisitRecords,
     attempt: u32,
@@ -72,12 +83,12 @@ impl Drop for WaitGuard<'_> {
         if let Some(at) = state.open.iter().position(|open| *open == self.wait) {
             state.open.swap_remove(at);
         }
-        state.tell_watcher();
+        state.notify_watcher();
     }
 }
 
 impl VisitRecords {
-    /// The visit records of a visit that begins with this attempt.
+    /// Creates the records of a visit that begins with this attempt.
     pub(crate) fn of_attempt(attempt: u32) -> Self {
         Self(Mutex::new(VisitState { attempt, ..VisitState::default() }))
     }
@@ -86,7 +97,7 @@ impl VisitRecords {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the records of an earlier process say.
+    /// Restores the visit from the records of an earlier process.
     pub(crate) fn restore(records: Vec<Record>) -> Result<Self, serde_json::Error> {
         let mut state = VisitState::default();
         for record in records {
@@ -97,130 +108,135 @@ impl VisitRecords {
                 state.failed_row = record.sequence;
                 state.iteration_inside = state.iteration_inside.max(record.header.iterations());
                 if undo_in(&record.body)?.is_some() {
-                    state.is_undo_kept = true;
+                    state.is_on_undo_chain = true;
                     let Header { node, attempt, .. } = &record.header;
                     let known = body.fault.take();
                     let by_text = || StoredFault::of_node(node, *attempt, body.error.clone().unwrap_or_default());
-                    state.failed_for_good = Some(known.unwrap_or_else(by_text));
+                    state.failed_permanently = Some(known.unwrap_or_else(by_text));
                 }
             }
-            state.note(record.header.kind, body, 0);
+            state.apply(record.header.kind, body, 0);
         }
         Ok(Self(Mutex::new(state)))
     }
 
-    /// The visit records, if this attempt was not cut off.
+    /// Locks the records. Returns `None` if this attempt was abandoned.
     pub(crate) fn lock_for(&self, attempt: u32) -> Option<MutexGuard<'_, VisitState>> {
         Some(self.lock()).filter(|state| state.is_at(attempt))
     }
 
-    /// Another attempt begins: no key is used yet.
+    /// Begins another attempt: all keys are free again.
     pub(crate) fn begin_attempt(&self, attempt: u32) {
         let mut state = self.lock();
         state.attempt = attempt;
-        state.kept.values_mut().for_each(|kept| (kept.is_used, kept.is_delivered) = (false, false));
+        state.keys.values_mut().for_each(|key_state| (key_state.is_used, key_state.is_delivered) = (false, false));
         state.open.clear();
         state.signals.clear();
         (state.effects_running, state.inside) = (0, None);
-        // Dropped after the lock, as it holds a waker.
+        // Dropped after the lock, because it holds a waker.
         let _polls = std::mem::take(&mut state.polls);
-        state.tell_watcher();
+        state.notify_watcher();
         drop(state);
     }
 
-    /// An attempt has an effect under way from now on. `None` if it was cut off.
+    /// Counts an effect as running until the guard is dropped. Returns `None` if the attempt was
+    /// abandoned.
     pub(crate) fn run_effect(&self, attempt: u32) -> Option<EffectGuard<'_>> {
         let mut state = self.lock_for(attempt)?;
         state.effects_running += 1;
-        state.tell_watcher();
+        state.notify_watcher();
         drop(state);
         Some(EffectGuard { records: self, attempt })
     }
 
-    /// An attempt waits from now on. `None` if it was cut off.
+    /// Opens a wait until the guard is dropped. Returns `None` if the attempt was abandoned.
     pub(crate) fn wait(&self, attempt: u32, wait: OpenWait) -> Option<WaitGuard<'_>> {
         let mut state = self.lock_for(attempt)?;
         state.open.push(wait.clone());
-        state.tell_watcher();
+        state.notify_watcher();
         drop(state);
         Some(WaitGuard { records: self, attempt, wait })
     }
 
-    /// What an attempt at a node that is a graph waits for; `None` as long as something goes on inside it.
+    /// Sets the state of the subgraph that runs as this node. `None` while something runs inside
+    /// it.
     pub(crate) fn wait_inside(&self, attempt: u32, inside: Option<ParkedInside>) {
         if let Some(mut state) = self.lock_for(attempt) {
             state.inside = inside;
-            state.tell_watcher();
+            state.notify_watcher();
         }
     }
 
-    /// Tells this watcher of the next change, in place of the one before.
-    pub(crate) fn watch(&self, watcher: Watcher) {
+    /// Sets the watcher that is notified of the next change, replacing the previous one.
+    pub(crate) fn set_watcher(&self, watcher: Watcher) {
         self.lock().watcher = Some(watcher);
     }
 
-    /// Whether the node does nothing but wait.
+    /// Returns true if the node only waits.
     pub(crate) fn is_parked(&self) -> bool {
         let state = self.lock();
         state.effects_running == 0 && state.polls.is_idle() && (state.inside.is_some() || !state.open.is_empty())
     }
 
-    /// The effects of this visit that were recorded, or may have happened.
+    /// Returns which effects of this visit were recorded or may have happened.
     pub(crate) fn effects(&self) -> EffectSummary {
         let state = self.lock();
-        let kept = state.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
-        kept.fold(EffectSummary::default(), |effects, (_, kept)| {
-            let is_recorded = kept.is_started || kept.value.is_some();
+        let key_state = state.keys.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        key_state.fold(EffectSummary::default(), |effects, (_, key_state)| {
+            let is_recorded = key_state.is_started || key_state.value.is_some();
             EffectSummary {
-                own: effects.own || kept.is_cut_off || (is_recorded && !kept.is_copied),
-                copied: effects.copied || (is_recorded && kept.is_copied),
+                own: effects.own || key_state.may_have_happened || (is_recorded && !key_state.is_copied),
+                copied: effects.copied || (is_recorded && key_state.is_copied),
             }
         })
     }
 
-    /// The effects of this visit that began here and whose outcome is not known. `key_of` gives the idempotency key of an effect.
+    /// Returns the effects that started in this run and have an unknown outcome. `key_of` returns
+    /// the idempotency key of an effect.
     pub(crate) fn unknown_effects(&self, key_of: impl Fn(&str) -> String) -> Vec<UnknownEffect> {
         let state = self.lock();
-        let effects = state.kept.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
-        let is_unknown = |kept: &KeyState| kept.value.is_none() && (kept.is_cut_off || (kept.is_started && !kept.is_copied));
-        let unknown = effects.filter(|(_, kept)| is_unknown(kept)).map(|((_, key), kept)| UnknownEffect {
+        let effects = state.keys.iter().filter(|((namespace, _), _)| *namespace == Namespace::Effect);
+        let is_unknown = |key_state: &KeyState| {
+            key_state.value.is_none() && (key_state.may_have_happened || (key_state.is_started && !key_state.is_copied))
+        };
+        let unknown = effects.filter(|(_, key_state)| is_unknown(key_state)).map(|((_, key), key_state)| UnknownEffect {
             key: key.clone(),
-            idempotency_key: kept.begun_with.clone().unwrap_or_else(|| key_of(key)),
+            idempotency_key: key_state.begun_with.clone().unwrap_or_else(|| key_of(key)),
         });
         let mut unknown: Vec<UnknownEffect> = unknown.collect();
         unknown.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         unknown
     }
 
-    /// Why the undo cannot be given what was recorded for it.
+    /// Returns the error of the recorded undo payload, if it is unusable.
     pub(crate) fn unusable_undo(&self) -> Option<EffectError> {
         self.lock().undo.as_ref()?.payload.as_ref().err().cloned()
     }
 
-    /// Nothing of this visit has a say any more. If that is because of a failure, what runs inside of it is to be undone.
-    pub(crate) fn cut_off(&self, fault: Option<&Arc<StoredFault>>) {
+    /// Abandons all attempts of this visit. With a fault, work inside the node is undone.
+    pub(crate) fn abandon(&self, fault: Option<&Arc<StoredFault>>) {
         let mut state = self.lock();
         let attempt = std::mem::replace(&mut state.attempt, u32::MAX);
-        state.cut_off.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
+        state.abandoned.extend(fault.map(|fault| (attempt, Arc::clone(fault))));
     }
 
-    /// An attempt failed although something may run inside of it, which is to be undone.
-    pub(crate) fn cut_off_attempt(&self, attempt: u32, fault: StoredFault) {
-        self.lock().cut_off.push((attempt, Arc::new(fault)));
+    /// Abandons an attempt that failed while work may still run inside it. That work is undone.
+    pub(crate) fn abandon_attempt(&self, attempt: u32, fault: StoredFault) {
+        self.lock().abandoned.push((attempt, Arc::new(fault)));
     }
 
-    /// Because of which failure an attempt was cut off, if it was.
-    pub(crate) fn why_cut_off(&self, attempt: u32) -> Option<Arc<StoredFault>> {
-        self.lock().cut_off.iter().find(|(cut_off, _)| *cut_off == attempt).map(|(_, fault)| Arc::clone(fault))
+    /// Returns the fault for which an attempt was abandoned.
+    pub(crate) fn why_abandoned(&self, attempt: u32) -> Option<Arc<StoredFault>> {
+        self.lock().abandoned.iter().find(|(abandoned, _)| *abandoned == attempt).map(|(_, fault)| Arc::clone(fault))
     }
 }
 
-/// Which effects a visit had.
+/// A summary of the effects of a visit.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct EffectSummary {
-    /// Some that this run did.
+    /// True if this run did some.
     pub(crate) own: bool,
-    /// Some that the run did that this one was forked from.
+    /// True if a fork copied some from the original run.
     pub(crate) copied: bool,
 }
 
@@ -229,19 +245,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c4_an_attempt_that_was_cut_off_has_no_say_in_the_next() {
+    fn c4_abandoned_attempt_cannot_change_the_next() {
         let records = VisitRecords::default();
         let wait = || OpenWait { key: "k".into(), due: None, question: None, message: None };
         records.begin_attempt(1);
         let (effect, waiting) = (records.run_effect(1), records.wait(1, wait()));
         assert!(effect.is_some() && waiting.is_some() && !records.is_parked());
-        // It is cut off in the middle of a poll on another thread, and the next one begins.
+        // It is abandoned in the middle of a poll on another thread, and the next attempt begins.
         records.begin_attempt(2);
         let (second, second_waiting) = (records.run_effect(2), records.wait(2, wait()));
         drop((effect, waiting));
-        assert!(!records.is_parked(), "the effect of the second is under way");
+        assert!(!records.is_parked(), "the effect of the second attempt runs");
         drop(second);
-        assert!(records.is_parked(), "the second waits");
+        assert!(records.is_parked(), "the second attempt waits");
         assert!(records.run_effect(1).is_none() && records.wait(1, wait()).is_none());
         records.wait_inside(1, None);
         assert!(records.is_parked());

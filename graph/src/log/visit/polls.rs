@@ -1,21 +1,24 @@
-//! `NodePolls`: whether a node is being polled or is about to be, and which of its values are
+//! `NodePolls`: tells whether a node is being polled or was woken, and which of its values are
 //! ready.
 //!
-//! A node of a stored run counts as parked if its last poll has ended, it was not woken since that
-//! poll began, and each value that it waits for was durable when that poll began. A value that the
-//! node left alone does not keep the run from pausing.
+//! A node of a stored run counts as parked if
+//! 1. its last poll has ended,
+//! 2. it was not woken since that poll began, and
+//! 3. each value that it waits for was durable when that poll began. A value that the node ignored
+//!    does not keep the run from pausing.
 
 use crate::log::visit::VisitRecords;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// The polls of the current attempt.
 #[derive(Default)]
 pub(crate) struct NodePolls {
-    /// The waker that the current attempt is polled with.
+    /// The waker with which the current attempt is polled.
     waker: Option<Arc<NodeWaker>>,
     is_polling: bool,
-    /// The last durable record when the poll under way began.
+    /// The last durable record when the current poll began.
     durable_before: u64,
     /// The last durable record when the last complete poll began.
     seen: u64,
@@ -23,10 +26,10 @@ pub(crate) struct NodePolls {
     values: Vec<u64>,
 }
 
-/// Visit records that a node was woken, and wakes it. Whoever took the node for parked is told first.
+/// Marks a node as woken, notifies the watcher that took it for parked, and then wakes it.
 struct NodeWaker {
     is_woken: AtomicBool,
-    /// Weak, because they hold this waker.
+    /// Weak, because the records hold this waker.
     records: Weak<VisitRecords>,
     waker: Waker,
 }
@@ -40,13 +43,13 @@ impl Wake for NodeWaker {
         if !self.is_woken.swap(true, Ordering::AcqRel)
             && let Some(records) = self.records.upgrade()
         {
-            records.lock().tell_watcher();
+            records.lock().notify_watcher();
         }
         self.waker.wake_by_ref();
     }
 }
 
-/// While it lives, a value is to be delivered once its record is durable.
+/// Keeps a value on the list of values that the node waits for, until it is dropped.
 pub(crate) struct DeliveryGuard<'a> {
     records: &'a VisitRecords,
     attempt: u32,
@@ -60,12 +63,12 @@ impl Drop for DeliveryGuard<'_> {
         if let Some(at) = values.iter().position(|record| *record == self.record) {
             values.swap_remove(at);
         }
-        state.tell_watcher();
+        state.notify_watcher();
     }
 }
 
 impl NodePolls {
-    /// Whether the node has nothing to look at.
+    /// Returns true if the node was not woken and has seen all its values.
     pub(crate) fn is_idle(&self) -> bool {
         let is_woken = self.waker.as_ref().is_some_and(|waker| waker.is_woken.load(Ordering::Acquire));
         !self.is_polling && !is_woken && self.values.iter().all(|record| *record <= self.seen)
@@ -77,7 +80,7 @@ impl NodePolls {
 }
 
 impl VisitRecords {
-    /// Polls an attempt at the node. `durable` is the last durable record.
+    /// Polls an attempt of the node. `durable` is the last durable record.
     pub(crate) fn poll_node<T>(
         self: &Arc<Self>,
         attempt: u32,
@@ -95,7 +98,7 @@ impl VisitRecords {
         {
             let Some(mut state) = self.lock_for(attempt) else { return poll(cx) };
             let polls = &mut state.polls;
-            // Before the node looks at anything: a wake from here on asks for another poll.
+            // Cleared before the poll: a wake from here on requests another poll.
             waker.is_woken.store(false, Ordering::Release);
             _replaced = polls.waker.replace(Arc::clone(&waker));
             (polls.is_polling, polls.durable_before) = (true, durable);
@@ -108,16 +111,17 @@ impl VisitRecords {
         polled
     }
 
-    /// The node is given a value once this record is durable. `None` if the attempt was cut off.
+    /// Adds a value that the node gets when this record is durable. Returns `None` if the attempt
+    /// was abandoned.
     pub(crate) fn deliver_after(&self, attempt: u32, record: u64) -> Option<DeliveryGuard<'_>> {
         let mut state = self.lock_for(attempt)?;
         state.polls.values.push(record);
-        state.tell_watcher();
+        state.notify_watcher();
         drop(state);
         Some(DeliveryGuard { records: self, attempt, record })
     }
 
-    /// Whether the node was polled after this record was durable.
+    /// Returns true if the node was polled after this record was durable.
     pub(crate) fn has_seen(&self, record: u64) -> bool {
         self.lock().polls.seen >= record
     }

@@ -1,27 +1,31 @@
-//! `WaitsInside`: what the lanes of a subgraph wait for, lane by lane.
+//! `WaitsInside`: the open waits of the lanes of a subgraph.
 //!
-//! The inner engine updates a lane when it has looked at it. The outer graph reads the list only on
-//! a query. So a wait costs the same however many there are, and however deep the subgraph lies.
+//! The inner engine updates a lane when it has checked it. The outer graph reads the list only for
+//! a query. So the cost of a wait does not depend on the number of waits or on the depth of the
+//! subgraph.
 
 use crate::log::visit::OpenWait;
 use crate::util::work_count;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The open waits of one subgraph, by lane.
 #[derive(Default)]
 pub(crate) struct WaitsInside(Mutex<WaitsByLane>);
 
 #[derive(Default)]
 struct WaitsByLane {
     by_lane: BTreeMap<usize, LaneWaits>,
-    /// How often the list has changed.
+    /// The number of changes of the list.
     changes: u64,
 }
 
-/// What one lane waits for.
+/// The waits of one lane.
 pub(crate) enum LaneWaits {
+    /// The waits of the node itself.
     Own(Vec<OpenWait>),
-    /// Its node is a graph, whose list had changed so often.
+    /// The waits of a nested subgraph, and the number of changes of its list when the lane was
+    /// checked.
     Inside(Arc<WaitsInside>, u64),
 }
 
@@ -47,7 +51,7 @@ impl WaitsInside {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a lane waits for now; nothing, if it is gone.
+    /// Sets the waits of a lane; `None` if the lane is gone.
     pub(crate) fn set(&self, lane: usize, waits: Option<LaneWaits>) {
         work_count::visit(1);
         let mut lanes = self.lock();
@@ -64,12 +68,12 @@ impl WaitsInside {
         }
     }
 
-    /// How often the list has changed.
+    /// Returns the number of changes of the list.
     pub(crate) fn changes(&self) -> u64 {
         self.lock().changes
     }
 
-    /// Shows all waits, those further in included.
+    /// Calls `show` with all waits, including those of nested subgraphs.
     pub(crate) fn list(self: &Arc<Self>, show: &mut impl FnMut(&OpenWait)) {
         let mut to_list = vec![Arc::clone(self)];
         while let Some(inside) = to_list.pop() {

@@ -1,26 +1,27 @@
-//! `Watcher`: reports that the state of a visit has changed, so that the engine looks at its lane again.
+//! `Watcher`: tells the engine which lanes to check again, because the state of their visit has
+//! changed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The numbers of lanes whose visit records changed.
+/// The lanes whose visit has changed.
 #[derive(Default)]
 pub(crate) struct ChangedLanes(Mutex<Vec<usize>>);
 
-/// Lists a lane when its visit records change.
+/// Adds a lane to the list when its visit changes.
 pub(crate) struct Watcher {
     pub(crate) changed: Arc<ChangedLanes>,
     pub(crate) lane: usize,
 }
 
 impl Watcher {
-    /// The visit records have changed: nothing more is to be watched.
-    pub(crate) fn tell(self) {
+    /// Adds the lane to the list. The watcher is used up.
+    pub(crate) fn notify(self) {
         self.changed.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
     }
 }
 
 impl ChangedLanes {
-    /// Takes the numbers that were listed since the last call.
+    /// Takes the lanes added since the last call.
     pub(crate) fn take(&self) -> Vec<usize> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
