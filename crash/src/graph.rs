@@ -123,7 +123,7 @@ async fn call(cx: NodeContext, state: State) -> Result<State, String> {
         drive.begins(thing::effect(&key), Vec::new(), false);
         drive.pass("effect before");
         let post = NewMessage::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
-        drive.store().post(&run, post).await.map_err(|error| error.to_string())?;
+        drive.store().send_message(&run, post).await.map_err(|error| error.to_string())?;
         drive.pass("effect after");
         Ok::<_, String>(Receipt { receipt: key })
     };

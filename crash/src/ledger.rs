@@ -185,7 +185,7 @@ impl Ledger {
         if !answer {
             let post = NewMessage::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
             // If this fails, the run pauses again and is answered again.
-            drop(self.shared.handle.block_on(self.shared.store.post(&run, post)));
+            drop(self.shared.handle.block_on(self.shared.store.send_message(&run, post)));
         }
         Reply::GoOn { run, variant, take_over, answer }
     }

@@ -241,8 +241,8 @@ impl Store for Mutated {
         self.inside.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.inside.post(run, post)
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.inside.send_message(run, message)
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -257,7 +257,7 @@ impl Store for Mutated {
         self.inside.delete(run)
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inside.nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        self.inside.hint()
     }
 }

@@ -56,7 +56,9 @@ impl Queue {
         };
         match info.status {
             RunStatus::Waiting if info.wake_at.is_none() => {
-                store.post(run, NewMessage::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec())).await?;
+                store
+                    .send_message(run, NewMessage::seal(run, "answer/approve", Some("the answer".into()), b"true".to_vec()))
+                    .await?;
             }
             RunStatus::Stuck => {
                 let lease = Lease { owner: "stuck run cleanup".into(), length: Duration::from_secs(1) };

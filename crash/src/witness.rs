@@ -81,8 +81,8 @@ impl Store for Witness {
         self.inside.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.between("post before", "post after", move |inside| inside.post(run, post))
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.between("post before", "post after", move |inside| inside.send_message(run, message))
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -97,7 +97,7 @@ impl Store for Witness {
         self.inside.delete(run)
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inside.nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        self.inside.hint()
     }
 }

@@ -86,7 +86,7 @@ fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], ra
         return;
     }
     for post in posts {
-        let _ = sim.run(store.post(RUN, post.clone()));
+        let _ = sim.run(store.send_message(RUN, post.clone()));
     }
     let history = recorded.graph.history(RUN, &store);
     let _ = sim.run(history.page(1, 100));

@@ -131,13 +131,13 @@ impl RunRemote {
     /// Posts a command and returns its number in the inbox.
     pub(super) async fn command(&self, command: Command) -> Result<u64, TellError> {
         let post = NewMessage::seal(&self.run, command.name(), None, command.payload());
-        Ok(self.store.post(&self.run, post).await?)
+        Ok(self.store.send_message(&self.run, post).await?)
     }
 
     /// Posts a message named `what` + `name` and returns its number in the inbox.
     pub(super) async fn post(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<u64, TellError> {
         let post = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
-        Ok(self.store.post(&self.run, post).await?)
+        Ok(self.store.send_message(&self.run, post).await?)
     }
 }
 

@@ -105,7 +105,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
         let runtime = runtime.or_else(runtime::find).ok_or_else(|| RunError::new(RunFault::NoRuntime, None))?;
         let mut wait = POLL_WAIT.0;
         loop {
-            let mut hinted = store.nudged();
+            let mut hinted = store.hint();
             let info = store.head(&run).await.map_err(|error| RunError::new(fault_of(&*run, "", "open", error), None))?;
             if info.graph != graph.name() {
                 let (run, stored, given) = (run.to_string(), info.graph, graph.name().to_string());

@@ -1,4 +1,4 @@
-//! `CheckpointError` and `MismatchError`: why a durable run cannot be stored or resumed.
+//! [`CheckpointError`] and [`MismatchError`]: why a durable run cannot be stored or resumed.
 
 use crate::error::RunFault;
 use crate::store::{BODY, StoreError, TEXT_BYTES_MAX};
@@ -6,16 +6,18 @@ use pleach_core::BoxError;
 use std::error::Error;
 use std::fmt;
 
-/// A checkpoint could not be written or read. Those before it are intact.
+/// A checkpoint could not be written or read. Earlier checkpoints are intact.
 #[derive(Debug)]
 pub struct CheckpointError {
-    /// The run.
+    /// The id of the stored run.
     pub run: String,
-    /// The node whose checkpoint it is; empty if it is of the run as a whole.
+    /// The node of the checkpoint; empty if it belongs to the run as a whole.
     pub node: String,
-    /// What was tried: `create`, `claim`, `open`, `encode`, `decode`, `commit`, `renew`, `inbox`.
+    /// The operation that failed: `create`, `claim`, `open`, `encode`, `decode`, `commit`, `renew`
+    /// or `inbox`.
     pub op: &'static str,
-    /// Why not: a [`StoreError`], or what the state's own code said. It is the `source()` of this error.
+    /// The reason: a [`StoreError`], or the error of the state's serialization. It is the
+    /// `source()` of this error.
     pub reason: BoxError,
 }
 
@@ -24,25 +26,25 @@ impl CheckpointError {
         Self { run: cut(run.into()), node: node.into(), op, reason: reason.into() }
     }
 
-    /// What to do about it, unless the reason says so itself.
+    /// Returns advice, unless the reason already contains it.
     fn advice(&self) -> &'static str {
         match (self.store_error(), self.op) {
             (Some(StoreError::Unavailable(_)), "create") => {
-                "it may be there all the same: run it again with this id and `attach` once the store answers"
+                "the run may have been created: start it again with this id and `attach` once the store answers"
             }
-            (Some(StoreError::Unreachable(_)), "create") => "the run was not made: run it again once the store answers",
+            (Some(StoreError::Unreachable(_)), "create") => "the run was not created: start it again once the store answers",
             (Some(StoreError::Unavailable(_) | StoreError::Unreachable(_)), _) => {
-                "what was committed is intact: resume the run once the store answers"
+                "all earlier commits are intact: resume the run once the store answers"
             }
-            (Some(StoreError::TooLarge { what: BODY, .. }), _) => "keep less in the state, or raise `max_state_bytes`",
+            (Some(StoreError::TooLarge { what: BODY, .. }), _) => "keep less data in the state, or raise `max_state_bytes`",
             (Some(StoreError::TooLarge { .. }), _) => "choose a shorter one",
-            (None, "encode") => "the state must have a form as JSON that reads as itself",
-            (None, "decode") => "resume it with the state that it was made with, or register a migration",
+            (None, "encode") => "the state must serialize to JSON and deserialize to an equal value",
+            (None, "decode") => "resume the run with the state type it was created with, or register a migration",
             _ => "",
         }
     }
 
-    /// The store's error, if it was the store.
+    /// Returns the error of the store, if the store failed.
     pub fn store_error(&self) -> Option<&StoreError> {
         self.reason.downcast_ref()
     }
@@ -68,7 +70,7 @@ impl Error for CheckpointError {
     }
 }
 
-/// An id, key or name as it stands in errors: its beginning, if it is longer than any that is accepted.
+/// Shortens an id, key or name for an error if it is longer than any accepted one.
 pub(crate) fn cut(text: String) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text;
@@ -77,16 +79,17 @@ pub(crate) fn cut(text: String) -> String {
     format!("{beginning}… ({} bytes)", text.len())
 }
 
-/// A stored run was made for another graph.
+/// A stored run was created for another graph, or another version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MismatchError {
-    /// The run.
+    /// The id of the stored run.
     pub run: String,
-    /// What differs: `graph`, `fingerprint`, `schema`, or `node` for a node that is no longer there.
+    /// The difference: `graph`, `fingerprint`, `schema`, or `node` for a node that this graph does
+    /// not have.
     pub what: &'static str,
-    /// What the run has.
+    /// The value in the stored run.
     pub stored: String,
-    /// What this graph has.
+    /// The value that this graph has.
     pub given: String,
 }
 
@@ -94,18 +97,18 @@ impl fmt::Display for MismatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, what, stored, given } = self;
         let advice = match *what {
-            "graph" => "resume it with the graph it was made for",
-            "fingerprint" => "register a migration, or `accept_compatible` if the nodes it stands at are still there",
+            "graph" => "resume it with the graph it was created for",
+            "fingerprint" => "register a migration, or use `accept_compatible` if this graph still has the nodes of its tokens",
             "schema" => "register a migration of its state",
             _ => "resume it with a graph that has this node",
         };
-        write!(f, "run {run:?} has the {what} {stored:?} and this graph {given:?}: {advice}")
+        write!(f, "run {run:?} has {what} {stored:?}, but this graph has {given:?}: {advice}")
     }
 }
 
 impl Error for MismatchError {}
 
-/// A fault with the store's error in its right place.
+/// Converts an error of the store to the matching fault.
 pub(crate) fn fault_of(run: impl Into<String>, node: impl Into<String>, op: &'static str, error: StoreError) -> RunFault {
     match error {
         StoreError::Fenced { run, epoch } => RunFault::Fenced { run, epoch },

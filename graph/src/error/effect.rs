@@ -1,48 +1,52 @@
-//! `EffectError`: how an effect or a wait fails its node. `UnknownEffect`: one whose outcome nobody knows.
+//! [`EffectError`]: why an effect or a wait fails its node. [`UnknownEffect`]: an effect with an
+//! unknown outcome.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An effect or a wait could not be done as asked. It fails the node that asked, as its [`source`](std::error::Error::source).
+/// An effect or a wait was not possible. It fails the node that asked for it, as its
+/// [`source`](std::error::Error::source).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EffectError {
-    /// The same key twice in one attempt: nothing could tell the two apart.
+    /// One attempt used the same key twice, so its two uses cannot be distinguished.
     UsedTwice {
-        /// The key.
+        /// The key that was used twice.
         key: String,
     },
-    /// An effect that may happen once at most was cut off, and nobody knows whether it happened: see, and then record it by hand.
+    /// An at-most-once effect was interrupted, and its outcome is unknown. Check the external
+    /// system, then record the outcome by hand.
     EffectUnknown {
-        /// Its key.
+        /// The key of the effect.
         key: String,
-        /// The idempotency key that it was begun with.
+        /// The idempotency key with which the effect started.
         idempotency_key: String,
     },
-    /// A key that no answer or signal could name: it contains a NUL, or is too long.
+    /// The key contains a NUL or is too long, so no answer or signal can name it.
     InvalidKey {
-        /// The key, cut if it is long.
+        /// The key, shortened if it is long.
         key: String,
-        /// What is wrong with it.
+        /// Why the key is not valid.
         why: String,
     },
-    /// A result, question, answer or undo payload cannot be written as JSON and read again.
+    /// A result, question, answer or undo payload does not survive a round trip through JSON.
     Unstorable {
-        /// The key; `record_undo` for an undo payload.
+        /// The key of the value; `record_undo` for an undo payload.
         key: String,
-        /// Why.
+        /// Why the value cannot be stored.
         why: String,
     },
-    /// The node recorded a payload of a type that its undo does not take.
+    /// The node recorded an undo payload of a type that its undo does not take.
     UndoType {
         /// The type that was recorded.
         given: String,
         /// The type that the undo takes.
         takes: String,
     },
-    /// Nobody could answer: the run is neither stored nor within a scope, or it is being undone.
+    /// The wait can never be answered: the run is neither stored nor in a scope, or it is being
+    /// undone.
     Unanswerable {
-        /// The key.
+        /// The key of the wait.
         key: String,
     },
 }
@@ -51,33 +55,36 @@ impl fmt::Display for EffectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UsedTwice { key } => {
-                write!(f, "the key {key:?} is used twice in one attempt: give each effect and wait its own")
+                write!(f, "the key {key:?} is used twice in one attempt: give each effect and each wait its own key")
             }
             Self::EffectUnknown { key, idempotency_key } => write!(
                 f,
-                "the effect {key:?} was cut off, and may or may not have happened: look for {idempotency_key:?} where it happens"
+                "the effect {key:?} was interrupted and may or may not have happened: search for the idempotency key \
+                 {idempotency_key:?} in the external system"
             ),
-            Self::InvalidKey { key, why } => write!(f, "the key {key:?} cannot be used: {why}"),
-            Self::Unstorable { key, why } => write!(f, "what belongs to {key:?} cannot be stored: {why}"),
+            Self::InvalidKey { key, why } => write!(f, "invalid key {key:?}: {why}"),
+            Self::Unstorable { key, why } => write!(f, "the value of {key:?} cannot be stored: {why}"),
             Self::UndoType { given, takes } => {
-                write!(f, "it recorded a {given} to be undone by, and its undo takes a {takes}")
+                write!(f, "the node recorded a {given} for its undo, but its undo takes a {takes}")
             }
-            Self::Unanswerable { key } => {
-                write!(f, "nobody can answer {key:?}: run it with `checkpoint`, or `within` a scope; an undo asks nobody")
-            }
+            Self::Unanswerable { key } => write!(
+                f,
+                "the wait for {key:?} can never be answered: run the graph with `checkpoint` or `within` a scope; an undo cannot wait"
+            ),
         }
     }
 }
 
 impl std::error::Error for EffectError {}
 
-/// An effect that began and whose outcome is not known: it may have happened. An undo is told of it by
-/// [`NodeContext::unknown_effects`](crate::NodeContext::unknown_effects).
+/// An effect that started and whose outcome is unknown: it may have happened.
+///
+/// An undo reads it with [`NodeContext::unknown_effects`](crate::NodeContext::unknown_effects).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnknownEffect {
-    /// The key that the node gave it.
+    /// The key that the node gave the effect.
     pub key: String,
-    /// The idempotency key that it began with. Look for it where the effect happens.
+    /// The idempotency key with which the effect started. Search for it in the external system.
     pub idempotency_key: String,
 }

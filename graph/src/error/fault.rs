@@ -1,4 +1,4 @@
-//! `RunFault` and its parts: what went wrong in a run.
+//! [`RunFault`] and its parts: what went wrong in a run.
 
 use crate::error::{CheckpointError, MismatchError, ResumeError};
 use crate::store::RunStatus;
@@ -11,221 +11,246 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GraceEnd {
-    /// It returned in time, and counts as done. A stored run has its result.
+    /// The node returned in time and counts as completed. A stored run has recorded its result.
     Finished,
-    /// It failed or panicked in its grace, and was not tried again.
+    /// The node failed or panicked during its grace, and was not retried.
     Failed,
-    /// It was dropped at the end of its grace.
+    /// The node was dropped at the end of its grace.
     CutOff,
 }
 
-/// Why a run did not come to its end.
+/// The reason why a run did not reach its end.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("loop")
+///     .add_node("count", |n: u32| async move { Ok::<_, String>(n + 1) })
+///     .add_conditional_edge("count", ["count", END], |_: &u32| "count")
+///     .set_entry("count")
+///     .compile()?;
+///
+/// let error = graph.run(0).max_iterations(100).await.unwrap_err();
+/// assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 100, .. }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunFault {
-    /// A node failed, past its retries.
+    /// A node failed, and its retries are used up.
     Node(NodeError),
     /// A node, a router, a merge or other code of the graph panicked.
     Panic(PanicError),
-    /// A router gave an answer that its edge does not declare.
+    /// A router returned an answer that its edge does not declare.
     Router(RouterError),
-    /// A merge failed.
+    /// The merge of a fan-out failed.
     Merge(MergeError),
-    /// The branches of a fan-out were not done in time.
+    /// The branches of a fan-out did not finish in time.
     FanOutTimeout(FanOutTimeout),
     /// The run was cancelled, or its deadline passed.
     Cancelled {
         /// The node that was running, or would have been next.
         node: String,
-        /// Why.
+        /// Why the run was cancelled.
         cause: Cause,
-        /// Whether the node was running when the cancel came.
+        /// Whether the node was running at the cancel.
         was_executing: bool,
-        /// How the node used its [cancel grace](crate::Policy::cancel_grace). Without one, a running node was dropped at its await.
+        /// How the node used its [cancel grace](crate::Policy::cancel_grace). Without a grace, a
+        /// running node was dropped at its await.
         grace: Option<GraceEnd>,
     },
-    /// A line of control has visited as many nodes as it may: probably it is in a loop.
+    /// A token made the largest number of consecutive visits. The graph probably has an endless
+    /// loop.
     MaxIterations {
-        /// How many visits may follow one another.
+        /// The largest number of consecutive visits.
         limit: u64,
         /// The node that would have been next.
         next: String,
     },
-    /// The whole run has visited as many nodes as it may.
+    /// The run visited the largest number of nodes in total.
     MaxVisits {
-        /// How many it may visit.
+        /// The largest number of visits of a run.
         limit: u64,
         /// The node that would have been next.
         next: String,
     },
-    /// The run was to start at a node that it cannot start at.
+    /// The run cannot start at the given node.
     Start(StartError),
-    /// The scope that the run was to stand in did not take it.
+    /// The scope of the run did not accept it.
     Refused(Refusal),
-    /// A checkpoint could not be written or read; those before it are intact.
+    /// A checkpoint could not be written or read. Earlier checkpoints are intact.
     Checkpoint(CheckpointError),
-    /// No branch can go on before one of these is answered. The run is kept, and goes on when it is resumed with an answer.
+    /// All branches wait for answers, signals or times. The run is stored; resume it with an answer
+    /// to continue.
     Paused {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The keys of the interrupts and sleeps, and the names of the signals, that it waits for.
+        /// The keys of the interrupts and sleeps, and the names of the signals, that the run waits
+        /// for.
         keys: Vec<String>,
-        /// The same, with the questions of the interrupts and the times at which sleeps end.
+        /// The same waits, with the questions of the interrupts and the ends of the sleeps.
         waits: Vec<WaitView>,
     },
-    /// The run was resumed with an answer that it could not use. It waits on, as before.
+    /// The run was resumed with an answer that it could not use. It keeps waiting.
     AnswerRefused {
-        /// The run.
+        /// The id of the run.
         run: String,
         /// The key of the interrupt.
         key: String,
-        /// Why.
+        /// Why the answer was rejected.
         why: String,
     },
-    /// Another driver has claimed the run, and this one has stopped.
+    /// Another driver has claimed the run, so this driver stopped.
     Fenced {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The epoch that is over.
+        /// The epoch that is no longer valid.
         epoch: u64,
     },
     /// Another driver holds the run and has renewed its lease.
     Held {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Who holds it.
+        /// The owner of the lease.
         owner: String,
-        /// How long its lease has left.
+        /// The remaining time of the lease.
         left: Duration,
     },
-    /// There is a run with this id.
+    /// The store already has a run with this id.
     Exists {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// The run has ended, and can only be rewound or forked.
+    /// The run has ended. It can only be rewound or forked.
     Ended {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How it ended.
+        /// The final status of the run.
         status: RunStatus,
     },
-    /// The run was made for another graph.
+    /// The run was created for another graph.
     Mismatch(MismatchError),
-    /// The run was not gone on with as it was asked; it is as it was.
+    /// The run could not be resumed as requested. It is unchanged.
     Resume(ResumeError),
-    /// Something needs a clock, or tasks, and there is no runtime: run it inside Tokio, or give it a token, a scope or a runtime.
+    /// The run needs a clock or tasks, and no runtime was found. Run it inside Tokio, or pass a
+    /// token, a scope or a runtime.
     NoRuntime,
 }
 
-/// A node failed.
+/// The failure of one node of a run.
 #[derive(Clone, Debug)]
 pub struct NodeError {
-    /// Which node; the nodes of a subgraph are `subgraph/node`.
+    /// The id of the node; nodes of a subgraph are `subgraph/node`.
     pub node: String,
-    /// Its last attempt, from 1 on.
+    /// The number of its last attempt, from 1.
     pub attempt: u32,
-    /// What it returned, or [`Elapsed`](pleach::scope::Elapsed). It is the `source()` of this error.
+    /// The error of the node, or [`Elapsed`](pleach::scope::Elapsed). It is the `source()` of this
+    /// error.
     pub reason: Arc<Reason>,
 }
 
-/// Code of the graph panicked.
+/// A panic in code of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PanicError {
-    /// Which node it belongs to.
+    /// The node that the code belongs to.
     pub node: String,
-    /// What it was.
+    /// The kind of code that panicked.
     pub during: During,
-    /// What the panic said, if it said it as text.
+    /// The message of the panic, if it was text.
     pub payload: String,
-    /// Where, as `file:line:column`.
+    /// The place of the panic, as `file:line:column`.
     pub location: Option<String>,
 }
 
-/// Code that a graph is given.
+/// The kinds of user code in a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum During {
     /// The node itself, or the drop of its future.
     Node,
-    /// The router behind it.
+    /// The router that follows the node.
     Router,
-    /// The items of a `map`, or the clones of the state for branches, retries and fallbacks.
+    /// The items of a `map`, or a clone of the state for branches, retries and fallbacks.
     Split,
-    /// The merge of its fan-out.
+    /// The merge of the node's fan-out.
     Merge,
-    /// The policy's classifier or decision.
+    /// The classifier or the decision of the node's policy.
     Policy,
-    /// A hook.
+    /// A hook that observes the run.
     Hook,
 }
 
-/// A router gave an answer that its edge does not declare.
+/// A router returned an answer that its edge does not declare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError {
-    /// The node behind which it stands.
+    /// The node that the router follows.
     pub node: String,
-    /// What it answered.
+    /// The answer that the router returned.
     pub answer: String,
-    /// What it may answer.
+    /// The answers that the edge declares.
     pub declared: Vec<String>,
 }
 
-/// The merge of a fan-out failed.
+/// The merge of a fan-out returned an error.
 #[derive(Clone, Debug)]
 pub struct MergeError {
-    /// The node the fan-out starts from.
+    /// The node where the fan-out starts.
     pub node: String,
-    /// What the merge returned.
+    /// The error that the merge returned.
     pub reason: Arc<Reason>,
 }
 
-/// The branches of a fan-out were not done within its [timeout](crate::FanOut::timeout), and were cut off.
+/// The branches of a fan-out exceeded its [timeout](crate::FanOut::timeout) and were cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FanOutTimeout {
-    /// The node the fan-out starts from.
+    /// The node where the fan-out starts.
     pub node: String,
-    /// How long the branches had. It is the `source()` of this error.
+    /// The time limit of the branches. It is the `source()` of this error.
     pub elapsed: Elapsed,
 }
 
-/// A run cannot start there.
+/// A run cannot start at the given node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// There is no such node.
+    /// The graph has no such node.
     Unknown {
-        /// What was given.
+        /// The node that was given.
         node: String,
-        /// A node whose id looks like it.
+        /// A node with a similar id.
         did_you_mean: Option<String>,
     },
-    /// No way leads to the node from the entry, so nothing was proved about it.
+    /// No path leads from the entry to the node, so the nodes after it were not checked.
     Unreachable {
-        /// What was given.
+        /// The node that was given.
         node: String,
     },
-    /// The node is part of a branch, and there would be nobody to join.
+    /// The node is part of a branch, which cannot be joined alone.
     InBranch {
-        /// What was given.
+        /// The node that was given.
         node: String,
-        /// The node whose fan-out it is part of.
+        /// The node whose fan-out contains it.
         fan_out: String,
     },
 }
 
 impl RunFault {
-    /// Whether it ends the whole run, whatever a fan-out says about its branches.
+    /// Returns whether the fault ends the whole run, even inside a fan-out that tolerates failed
+    /// branches.
     pub(crate) fn ends_run(&self) -> bool {
         !matches!(self, Self::Node(_) | Self::Panic(_) | Self::Router(_) | Self::Merge(_) | Self::FanOutTimeout(_))
     }
 
-    /// Whether the run can be gone on with as it is, by this driver or another.
+    /// Returns whether this driver or another can resume the run.
     pub(crate) fn leaves_run_open(&self) -> bool {
         self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::MaxVisits { .. } | Self::Start(_))
     }
 
-    /// The same fault again, if it is one with which a subgraph fails.
+    /// Returns a copy of the fault, if it is one that a failing subgraph reports.
     pub(crate) fn of_subgraph(reason: &Reason) -> Option<Self> {
         let Reason::Error(error) = reason else { return None };
         Some(match error.downcast_ref::<Self>()? {

@@ -1,7 +1,11 @@
-//! Why a run fails.
+//! The errors of runs.
 //!
-//! [`RunError`] is what a caller gets: a [`RunFault`], and the state where the engine still has it. [`StoredFault`] is the form in
-//! which a durable run stores its failure.
+//! - [`RunError`] is the error of a run that a caller gets: a [`RunFault`], and the state if the
+//!   engine still has it.
+//! - [`EffectError`] fails a node whose effect or wait is not possible.
+//! - [`StoredFault`] is the form in which a durable run stores its failure.
+//!
+//! `text` has the texts of all errors except those of `checkpoint`, `effect` and `resume`.
 
 mod checkpoint;
 mod effect;

@@ -1,66 +1,66 @@
-//! `ResumeError`: why a stored run cannot be resumed as requested.
+//! [`ResumeError`]: why a stored run cannot be resumed as requested.
 
 use pleach_core::BoxError;
 use std::error::Error;
 use std::fmt;
 
-/// Why a run was not gone on with as it was asked. It is as it was.
+/// A run could not be resumed as requested. It is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// The state cannot be replaced: there is more than one.
+    /// The state cannot be replaced, because the run has more than one.
     Branched {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The nodes whose fan-outs are open, and the subgraphs that are running.
+        /// The nodes whose fan-outs are open, and the running subgraphs.
         open: Vec<String>,
     },
-    /// The state was found not to be good.
+    /// The given validation rejected the stored state.
     Invalid {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The record that holds the state.
+        /// The record that contains the state.
         sequence: u64,
-        /// Why. It is the `source()` of this error.
+        /// The error of the validation. It is the `source()` of this error.
         reason: BoxError,
     },
-    /// No node was done yet that could be replayed.
+    /// No node has completed, so nothing can be replayed.
     NothingToReplay {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// The run had come to its end there: nothing follows.
+    /// The run had already ended at this record.
     AtEnd {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The record after which it was to go on.
+        /// The record after which the run should continue.
         sequence: u64,
     },
-    /// The run failed and is being undone: its state counts for nothing any more.
+    /// The run failed and is being undone, so its state is no longer used.
     Undoing {
-        /// The run.
+        /// The id of the run.
         run: String,
     },
-    /// There are migrations of the state, but one is missing on the way.
+    /// The registered migrations do not lead to this graph's schema.
     NoStep {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The schema that it has.
+        /// The schema of the stored run.
         from: u32,
-        /// The schema that this graph has.
+        /// The schema of this graph.
         to: u32,
-        /// The schema from which no step leads on.
+        /// The schema from which no migration leads on.
         missing: u32,
     },
     /// A migration of the state failed.
     Migration {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The record that holds the state.
+        /// The record that contains the state.
         sequence: u64,
-        /// The schema from which the step leads.
+        /// The schema that the failed migration starts from.
         from: u32,
-        /// Why. It is the `source()` of this error.
+        /// The error of the migration. It is the `source()` of this error.
         reason: BoxError,
     },
 }
@@ -72,19 +72,25 @@ impl fmt::Display for ResumeError {
                 let open = open.join(", ");
                 write!(
                     f,
-                    "run {run:?} has more than one state, since these are open: {open}; rewind it to before them to change its state"
+                    "run {run:?} has more than one state, because these are open: {open}; rewind it to a record before them to replace its state"
                 )
             }
             Self::Invalid { run, sequence, reason } => {
-                write!(f, "run {run:?} is not gone on with, since its state (record {sequence}) is not valid: {reason}")
+                write!(f, "run {run:?} was not resumed: its state (record {sequence}) is not valid: {reason}")
             }
-            Self::NothingToReplay { run } => write!(f, "run {run:?} has done no node yet that could be replayed: resume it"),
+            Self::NothingToReplay { run } => write!(f, "run {run:?} has no completed node to replay: resume it instead"),
             Self::AtEnd { run, sequence } => {
-                write!(f, "run {run:?} was at its end after record {sequence}: go back to an earlier one")
+                write!(f, "run {run:?} had ended at record {sequence}: choose an earlier record")
             }
-            Self::Undoing { run } => write!(f, "run {run:?} failed and is being undone: rewind it to go on with another state"),
+            Self::Undoing { run } => write!(
+                f,
+                "run {run:?} failed and is being undone, so its state cannot be replaced: rewind it to continue with another state"
+            ),
             Self::NoStep { run, from, to, missing } => {
-                write!(f, "run {run:?} has the schema {from} and this graph {to}: register a migration from {missing} as well")
+                write!(
+                    f,
+                    "run {run:?} has schema {from}, but this graph has schema {to}: register a migration from schema {missing} too"
+                )
             }
             Self::Migration { run, sequence, from, reason } => {
                 write!(f, "the migration from schema {from} failed for run {run:?} (record {sequence}): {reason}")

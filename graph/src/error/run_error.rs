@@ -1,48 +1,71 @@
-//! `RunError`: why a run did not come to its end, with the state wherever the engine still holds it.
+//! [`RunError`]: the fault of a run, with the last good state if the engine still has it.
 
 use crate::error::{GraceEnd, PanicError, RunFault};
 use crate::token::BranchPath;
 use std::sync::{Mutex, PoisonError};
 
-/// How a run ended.
+/// The result of a run inside the engine.
 pub(crate) type Outcome<S> = Result<S, RunError<S>>;
 
-/// A run that did not come to its end: [`fault`](Self::fault) says why, [`into_state`](Self::into_state) gives back the last
-/// good state.
+/// The error of a run that did not reach its end.
 ///
-/// The state is there where the engine holds it: at the iteration limit, after a failing router, at a cancel between two
-/// nodes or inside a fan-out, and when a run does not start. A node that fails has taken it along, unless the node retries or
-/// the run was told to [`keep_state`](crate::RunOptions::keep_state), or is stored; the same holds for a merge that fails. [`branch`](Self::branch)
-/// says whether it is the state of a branch.
+/// [`fault`](Self::fault) tells why. [`into_state`](Self::into_state) returns the last good state,
+/// if the engine still has it. The engine has the state:
+/// - at the iteration limit, after a failed router, and if the run did not start;
+/// - after a cancel between two nodes or inside a fan-out;
+/// - after a failed node or merge only if the node has retries, the run is stored, or the run has
+///   [`keep_state`](crate::RunOptions::keep_state). Otherwise the node has consumed the state.
+///
+/// [`branch`](Self::branch) tells whether it is the state of a branch.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("strict")
+///     .add_node("check", |n: u32| async move { if n < 10 { Ok(n) } else { Err("too large") } })
+///     .add_edge("check", END)
+///     .set_entry("check")
+///     .compile()?;
+///
+/// let error: RunError<u32> = graph.run(12).keep_state().await.unwrap_err();
+/// assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "check"));
+/// assert_eq!(error.to_string(), "node \"check\" failed at attempt 1: too large");
+/// assert_eq!(error.into_state(), Some(12));
+/// # Ok(())
+/// # }
+/// ```
 pub struct RunError<S>(Box<RunErrorDetails<S>>);
 
 struct RunErrorDetails<S> {
     fault: RunFault,
-    // Behind a mutex, so that the error can be shared between threads although a state need not be.
+    // Behind a mutex, so that the error is `Sync` even if the state is not.
     state: Mutex<Option<S>>,
     compensation: Option<Compensation>,
     panics: Vec<PanicError>,
     escalate: bool,
-    /// Where it failed, if in a branch.
+    /// The branch that failed.
     branch: BranchPath,
 }
 
-/// What became of the undos after a run failed.
+/// The result of the undos after a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compensation {
-    /// All of them ran.
+    /// The undos of all completed nodes succeeded.
     Compensated {
-        /// The nodes that were undone, in the order in which they were.
+        /// The undone nodes, in the order of their undos.
         undone: Vec<String>,
     },
-    /// One failed, and those before it in the run were left alone.
+    /// One undo failed, and the undos of earlier nodes did not run.
     CompensationFailed {
-        /// The nodes that were undone before.
+        /// The nodes that were undone before the failure.
         undone: Vec<String>,
         /// The node whose undo failed.
         node: String,
-        /// Why, in words.
+        /// The error of the undo as text.
         reason: String,
         /// The nodes whose undos did not run.
         left: Vec<String>,
@@ -61,38 +84,42 @@ impl<S> RunError<S> {
         }))
     }
 
-    /// Why.
+    /// Returns the reason why the run failed.
     pub fn fault(&self) -> &RunFault {
         &self.0.fault
     }
 
-    /// Why, by value.
+    /// Returns the reason by value, and drops the state.
     pub fn into_fault(self) -> RunFault {
         self.0.fault
     }
 
-    /// The last good state, if the engine holds it.
+    /// Returns the last good state, if the engine has it.
     pub fn into_state(self) -> Option<S> {
         self.0.state.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last good state, if the engine holds it, to look at.
+    /// Returns a reference to the last good state, if the engine has it.
     pub fn state(&mut self) -> Option<&S> {
         self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner).as_ref()
     }
 
-    /// In which branch the run failed, and whose state it is then that the error carries: empty outside of fan-outs. What ends the whole run (a
-    /// cancel, a limit) is of no branch, wherever it was noticed: its state is the one before the outermost fan-out.
+    /// Returns the branch that failed, which is also the owner of the state. Empty outside of
+    /// fan-outs.
+    ///
+    /// A fault of the whole run (a cancel, a limit) belongs to no branch. Its state is the one
+    /// before the outermost fan-out.
     pub fn branch(&self) -> &BranchPath {
         &self.0.branch
     }
 
-    /// What became of the undos; `None` if there was nothing to undo, or the run was merely cut short.
+    /// Returns the result of the undos; `None` if nothing had to be undone, or the run was only
+    /// interrupted.
     pub fn compensation(&self) -> Option<&Compensation> {
         self.0.compensation.as_ref()
     }
 
-    /// Further panics that were caught while the run ended: in hooks, and in what was dropped.
+    /// Returns further panics that were caught while the run ended: in hooks, and in drops.
     pub fn panics(&self) -> &[PanicError] {
         &self.0.panics
     }
@@ -106,8 +133,9 @@ impl<S> RunError<S> {
         self
     }
 
-    /// It comes out of this branch, or of one inside it. What ends the whole run gives up the state of the branch, for the caller to drop.
-    pub(crate) fn rise_from(&mut self, branch: &BranchPath) -> Option<S> {
+    /// Records that the error comes from this branch, unless an inner branch is recorded. A fault
+    /// of the whole run returns the state of the branch, which the caller drops.
+    pub(crate) fn leave_branch(&mut self, branch: &BranchPath) -> Option<S> {
         if self.0.fault.ends_run() {
             return self.0.state.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         }
@@ -117,7 +145,7 @@ impl<S> RunError<S> {
         None
     }
 
-    /// Says of a cancelled run which node used its grace how.
+    /// Sets how the node of a cancelled run used its grace.
     pub(crate) fn set_grace(&mut self, used_by: String, used_while_executing: bool, end: Option<GraceEnd>) {
         if let RunFault::Cancelled { node, was_executing, grace, .. } = &mut self.0.fault {
             (*node, *was_executing, *grace) = (used_by, used_while_executing, end);

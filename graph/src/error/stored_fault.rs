@@ -1,4 +1,7 @@
-//! How the failure of a run is stored: `StoredFault` is the JSON form of a `RunFault`.
+//! [`StoredFault`]: the JSON form of a [`RunFault`] in the log.
+//!
+//! Invariant: later versions read the forms of all earlier versions. Fields can be added, with a
+//! default.
 
 use crate::error::{During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunFault};
 use pleach_core::{Cause, Elapsed, Reason};
@@ -6,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most bytes that are kept of the text of a failure.
+/// The largest size in bytes of a stored failure text.
 const FAULT_BYTES_MAX: usize = 64 << 10;
 
-/// The text of a failure as it is written down: its beginning, if it is very long.
+/// Shortens the text of a failure to [`FAULT_BYTES_MAX`].
 pub(crate) fn cut_fault(mut text: String) -> String {
     if text.len() > FAULT_BYTES_MAX {
         let size = text.len();
@@ -20,7 +23,7 @@ pub(crate) fn cut_fault(mut text: String) -> String {
     text
 }
 
-/// Why a branch or a run failed, as it is written down.
+/// The stored form of the failure of a branch or a run.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct StoredFault {
     kind: StoredKind,
@@ -28,23 +31,24 @@ pub(crate) struct StoredFault {
     #[serde(default)]
     attempt: u32,
     text: String,
-    /// Of a panic: where, and in which code.
+    /// For a panic: the place, and the kind of code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     location: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     during: Option<String>,
-    /// Of a router: what it may answer.
+    /// For a router: the declared answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     declared: Vec<String>,
-    /// How many visits there were, or how many nanoseconds.
+    /// The limit of visits, or a time limit in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// The nodes that were undone before this was written anew, by a migration in the middle of the undos.
+    /// The nodes that were undone before a migration rewrote this record in the middle of the
+    /// undos.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) undone: Vec<String>,
 }
 
-/// What the code that panicked is called in records.
+/// The stored names of the kinds of code that can panic.
 const DURING: [(During, &str); 6] = [
     (During::Node, "node"),
     (During::Router, "router"),
@@ -54,14 +58,14 @@ const DURING: [(During, &str); 6] = [
     (During::Hook, "hook"),
 ];
 
-/// How a node used its grace after the deadline, as records call it.
+/// The stored names of how a node used its grace after the deadline.
 const GRACE: [(GraceEnd, &str); 3] =
     [(GraceEnd::Finished, "grace_finished"), (GraceEnd::Failed, "grace_failed"), (GraceEnd::CutOff, "grace_cut_off")];
 
-/// What was cut off at its timeout, if not a node: the branches of its fan-out, after so many nanoseconds.
+/// Stored in `during` if a fan-out exceeded its timeout; `limit` has the nanoseconds.
 const FAN_OUT: &str = "fan_out";
 
-/// Whose limit was reached, if not that of a line of control.
+/// Stored in `during` if the limit of the whole run was reached, not the limit of one token.
 const WHOLE_RUN: &str = "run";
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +87,7 @@ impl StoredFault {
         Self { kind, node, attempt, text, location: None, during: None, declared, limit: None, undone }
     }
 
-    /// An attempt at a node failed, for this reason.
+    /// The failure of an attempt at a node, for this reason.
     pub(crate) fn of_node(node: &str, attempt: u32, reason: String) -> Self {
         Self::new(StoredKind::Node, node, attempt, reason)
     }
@@ -127,7 +131,7 @@ impl StoredFault {
         &self.text
     }
 
-    /// Whether the run was cancelled at its deadline.
+    /// Returns whether the run was cancelled at its deadline.
     pub(crate) fn is_deadline(&self) -> bool {
         self.kind == StoredKind::Deadline
     }
@@ -137,10 +141,11 @@ impl StoredFault {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("texts and numbers have a form as JSON")
+        serde_json::to_vec(self).expect("texts and numbers always serialize to JSON")
     }
 
-    /// The fault again, its reasons as text. What the first records did not say is taken for a node's.
+    /// Returns the fault, with its reasons as text. Old records without details become a failure of
+    /// the node.
     pub(crate) fn into_fault(self) -> RunFault {
         let Self { kind, node, attempt, text, location, during, declared, limit, .. } = self;
         match (kind, limit) {
@@ -174,12 +179,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c7_a_failure_that_was_written_down_with_less_is_still_read() {
+    fn c7_failures_of_earlier_versions_are_still_read() {
         let read = |json: &str| serde_json::from_str::<StoredFault>(json).unwrap().into_fault().to_string();
         assert!(read(r#"{"kind":"limit","node":"a","text":"3 nodes"}"#).contains("3 nodes"));
         assert!(read(r#"{"kind":"router","node":"a","text":"nowhere"}"#).contains("nowhere"));
         assert!(read(r#"{"kind":"panic","node":"a","text":"no","location":"x:1:2"}"#).contains("x:1:2"));
-        // A later version may know other code.
+        // A later version may know other kinds of code.
         assert!(read(r#"{"kind":"panic","node":"a","text":"no","during":"elsewhere"}"#).contains("no"));
     }
 }

@@ -1,4 +1,4 @@
-//! What errors of runs say, and where they come from.
+//! The texts and sources of the errors of runs.
 
 use crate::error::{
     Compensation, During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunError, RunFault,
@@ -74,7 +74,7 @@ impl Error for MergeError {
 impl fmt::Display for FanOutTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { node, elapsed } = self;
-        write!(f, "the branches of the fan-out of node {node:?} were cut off: {elapsed}")
+        write!(f, "the fan-out of node {node:?} timed out and its branches were cancelled: {elapsed}")
     }
 }
 
@@ -88,13 +88,13 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { node, did_you_mean } => {
-                write!(f, "a run cannot start at {node:?}: there is no such node")?;
+                write!(f, "a run cannot start at {node:?}: the graph has no such node")?;
                 did_you_mean.as_ref().map_or(Ok(()), |id| write!(f, "; did you mean {id:?}?"))
             }
             Self::Unreachable { node } => {
                 write!(
                     f,
-                    "a run cannot start at {node:?}: no way leads there from the entry, so what follows it was not checked"
+                    "a run cannot start at {node:?}: no path leads there from the entry, so the nodes after it were not checked"
                 )
             }
             Self::InBranch { node, fan_out } => {
@@ -116,43 +116,50 @@ impl fmt::Display for RunFault {
             Self::FanOutTimeout(error) => write!(f, "{error}"),
             Self::Cancelled { node, cause, grace: Some(grace), .. } => {
                 let end = match grace {
-                    GraceEnd::Finished => "finished within its grace",
-                    GraceEnd::Failed => "failed in its grace",
-                    GraceEnd::CutOff => "was cut off at the end of its grace",
+                    GraceEnd::Finished => "finished within its cancel grace",
+                    GraceEnd::Failed => "failed during its cancel grace",
+                    GraceEnd::CutOff => "was dropped at the end of its cancel grace",
                 };
-                write!(f, "cancelled, and node {node:?} {end}: {cause}")
+                write!(f, "cancelled; node {node:?} {end}: {cause}")
             }
             Self::Cancelled { node, cause, was_executing: true, .. } => write!(f, "cancelled inside node {node:?}: {cause}"),
             Self::Cancelled { node, cause, .. } => write!(f, "cancelled before node {node:?}: {cause}"),
             Self::MaxIterations { limit, next } => {
-                write!(f, "{limit} visits followed one another, as many as allowed, and {next:?} would be next: look for a loop, or raise `max_iterations`")
+                write!(
+                    f,
+                    "reached the limit of {limit} consecutive visits before node {next:?}: look for an endless loop, or raise `max_iterations`"
+                )
             }
             Self::MaxVisits { limit, next } => {
-                write!(f, "the run visited {limit} nodes in all, as many as allowed, and {next:?} would be next: raise `max_visits`")
+                write!(f, "the run reached the limit of {limit} visits in total before node {next:?}: raise `max_visits`")
             }
             Self::Start(error) => write!(f, "{error}"),
             Self::Checkpoint(error) => write!(f, "{error}"),
             Self::Mismatch(error) => write!(f, "{error}"),
             Self::Resume(error) => write!(f, "{error}"),
             Self::Paused { run, keys, .. } if keys.is_empty() => {
-                write!(f, "run {run:?} is paused, or waits for a time: it goes on once it is told to resume, or when it is due")
+                write!(f, "run {run:?} is paused or waits for a time: send `resume`, or resume it when it is due")
             }
-            Self::Paused { run, keys, .. } => write!(f, "run {run:?} waits to be answered: {}", keys.join(", ")),
+            Self::Paused { run, keys, .. } => {
+                write!(f, "run {run:?} waits for an answer or a signal: {}; send it, then resume the run", keys.join(", "))
+            }
             Self::AnswerRefused { run, key, why } => {
-                write!(f, "the answer to {key:?} was refused by run {run:?}, which waits on: {why}")
+                write!(f, "run {run:?} rejected the answer to {key:?}: {why}; the run keeps waiting")
             }
             Self::Fenced { run, epoch } => {
-                write!(f, "run {run:?} is no longer driven with epoch {epoch}: another driver has claimed it")
+                write!(f, "run {run:?} is no longer held with epoch {epoch}: another driver claimed it, so this driver stopped")
             }
-            Self::Held { run, owner, left } => {
-                write!(f, "run {run:?} is held by {owner:?}, whose lease has {left:?} left: wait for it, or take it over")
-            }
-            Self::Exists { run } => write!(f, "there is a run {run:?}: resume it, attach to it, or choose another id"),
-            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}): rewind it or fork it to go on"),
+            Self::Held { run, owner, left } => write!(
+                f,
+                "run {run:?} is held by {owner:?} for another {left:?}: wait until the lease expires, or take the run over"
+            ),
+            Self::Exists { run } => write!(f, "run {run:?} already exists: resume it, attach to it, or choose another id"),
+            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}): rewind it or fork it to continue"),
             Self::Refused(refusal) => write!(f, "the run was not started: {refusal}"),
-            Self::NoRuntime => {
-                f.write_str("there is no runtime here, and a timeout, a wait, a token or a spawned branch needs one: run it inside Tokio, or give it one by `on`, `token` or `within`")
-            }
+            Self::NoRuntime => f.write_str(
+                "no runtime was found, and a timeout, a wait, a token or a spawned branch needs one: run the graph inside Tokio, \
+                 or pass a runtime with `on`, `token` or `within`",
+            ),
         }
     }
 }
@@ -178,7 +185,7 @@ impl<S> fmt::Display for RunError<S> {
             None => Ok(()),
             Some(Compensation::Compensated { undone }) => write!(f, "; undone: {}", undone.join(", ")),
             Some(Compensation::CompensationFailed { node, reason, left, .. }) => {
-                write!(f, "; the undo of {node:?} failed as well: {reason}; not undone: {left:?}")
+                write!(f, "; the undo of {node:?} failed too: {reason}; not undone: {left:?}")
             }
         }
     }

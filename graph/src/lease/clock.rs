@@ -1,4 +1,4 @@
-//! `StoreClock`: the driver's estimate of the store's clock.
+//! [`StoreClock`]: the driver's estimate of the store's clock.
 //!
 //! Each claim, commit and renewal returns the store's time. Between two answers the clock of the
 //! runtime counts. That clock can stand still while the machine is suspended, so the next answer
@@ -17,19 +17,40 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Stores round their times to milliseconds, some up and some down.
+/// The rounding error of store times, which are in milliseconds. Some stores round up, some down.
 const RESOLUTION: Duration = Duration::from_millis(1);
 
+/// A moment by two clocks: the runtime's clock, which can stop while the machine is suspended, and
+/// the time of day.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) at: Instant,
+    time_of_day: Duration,
+}
+
+impl Moment {
+    pub(crate) fn now(runtime: &dyn Runtime) -> Self {
+        let of_machine = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { at: runtime.now(), time_of_day: runtime.time_of_day().unwrap_or_else(of_machine) }
+    }
+
+    /// Returns the time since `earlier`: the larger of the two clocks' differences.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.at.since(earlier.at).max(self.time_of_day.saturating_sub(earlier.time_of_day))
+    }
+}
+
+/// Estimates the clock of one store from its last answer.
 pub(crate) struct StoreClock {
     runtime: Arc<dyn Runtime>,
     state: Mutex<ClockState>,
 }
 
 struct ClockState {
-    /// What the store said, and when.
-    said: (Timestamp, Instant),
+    /// The store's time in its last correcting answer, and when that answer arrived.
+    reading: (Timestamp, Instant),
     /// The tasks to wake when the estimate is corrected, by the number of their sleep.
     sleepers: BTreeMap<u64, Waker>,
     /// The number of the last sleep.
@@ -37,9 +58,9 @@ struct ClockState {
 }
 
 impl StoreClock {
-    /// The store has just said that it is `now`.
+    /// Creates a clock from an answer of the store that has just arrived.
     pub(crate) fn new(runtime: Arc<dyn Runtime>, now: Timestamp) -> Arc<Self> {
-        let state = ClockState { said: (now, runtime.now()), sleepers: BTreeMap::new(), last_sleep: 0 };
+        let state = ClockState { reading: (now, runtime.now()), sleepers: BTreeMap::new(), last_sleep: 0 };
         Arc::new(Self { runtime, state: Mutex::new(state) })
     }
 
@@ -47,35 +68,37 @@ impl StoreClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time by the store's clock.
+    /// Returns the estimated time of the store.
     pub(crate) fn now(&self) -> Timestamp {
-        let (said, at) = self.lock().said;
-        said.after(self.runtime.now().since(at))
+        let (time, at) = self.lock().reading;
+        time.after(self.runtime.now().since(at))
     }
 
-    /// When it is `time` by the store's clock, unless the estimate is corrected before.
+    /// Returns when the store's clock will show `time`, unless the estimate is corrected before.
     pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
         self.lock().instant_of(time)
     }
 
-    /// The store has just answered a question of `asked_at`, and said that it is `now`.
+    /// Corrects the estimate with an answer of the store that has just arrived; the request was
+    /// sent at `asked_at`.
     pub(crate) fn correct(&self, now: Timestamp, asked_at: Instant) {
         let answered_at = self.runtime.now();
         let sleepers = {
             let mut state = self.lock();
-            let (said, at) = state.said;
-            let known = said.after(answered_at.since(at));
+            let (time, at) = state.reading;
+            let estimate = time.after(answered_at.since(at));
             let latest = now.after(answered_at.since(asked_at) + RESOLUTION);
-            if known.after(RESOLUTION) >= now && known <= latest {
+            if estimate.after(RESOLUTION) >= now && estimate <= latest {
                 return;
             }
-            state.said = (now, answered_at);
+            state.reading = (now, answered_at);
             std::mem::take(&mut state.sleepers)
         };
         sleepers.into_values().for_each(Waker::wake);
     }
 
-    /// Waits until it is `time` by the store's clock, however that is corrected meanwhile.
+    /// Waits until the store's clock shows `time`, even if the estimate is corrected meanwhile.
+    /// Cancel safe.
     pub(crate) fn sleep_until(self: &Arc<Self>, time: Timestamp) -> BoxFuture<'static, ()> {
         Box::pin(Sleep { clock: Arc::clone(self), time, number: None, timer: None })
     }
@@ -83,15 +106,16 @@ impl StoreClock {
 
 impl ClockState {
     fn instant_of(&self, time: Timestamp) -> Instant {
-        let (said, at) = self.said;
-        at + time.since(said)
+        let (reading, at) = self.reading;
+        at + time.since(reading)
     }
 }
 
+/// The future of [`StoreClock::sleep_until`].
 struct Sleep {
     clock: Arc<StoreClock>,
     time: Timestamp,
-    /// Given by the first poll.
+    /// The number of this sleep, assigned by the first poll.
     number: Option<u64>,
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
 }
@@ -120,7 +144,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let known = self.number.and_then(|number| self.clock.lock().sleepers.remove(&number));
-        drop(known);
+        let waker = self.number.and_then(|number| self.clock.lock().sleepers.remove(&number));
+        drop(waker);
     }
 }

@@ -1,24 +1,28 @@
-//! The right to execute a durable run: how a driver claims it, and how long it may rely on the claim.
+//! The right to execute a durable run: how a driver claims it, and how long the claim is valid.
 //!
-//! Runs and workers use this interface and nothing else to hold a run. [`RunLease`] is the lease as the driver knows it,
-//! [`ClaimCall`] a claim that leaves nothing behind when it is dropped, [`StoreClock`] the time of the store.
+//! Runs and workers hold a run only through this module:
+//! - [`ClaimCall`] claims a run, and releases it if the call is dropped.
+//! - [`RunLease`] is the lease as the driver knows it.
+//! - [`StoreClock`](clock::StoreClock) estimates the time of the store.
 
 mod claim_call;
 mod clock;
 mod run_lease;
 
 pub(crate) use claim_call::ClaimCall;
-pub(crate) use run_lease::{Moment, ReleaseWork, RunLease};
+pub(crate) use clock::Moment;
+pub(crate) use run_lease::{ReleaseWork, RunLease};
 
 use pleach_core::Runtime;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// A lease is renewed after this part of it, and given up as lost when less than this part is left.
+/// The number of parts of a lease. It is renewed after one part, and counts as lost when less than
+/// one part is left.
 pub(crate) const LEASE_PARTS: u32 = 4;
 
-/// One driver, unlike any other.
+/// Returns a new owner name, which is unique for each driver.
 pub(crate) fn owner(runtime: &Arc<dyn Runtime>) -> String {
-    let of_this_process = RandomState::new().hash_one(std::process::id());
-    format!("{}-{of_this_process:016x}-{:016x}", std::process::id(), runtime.random())
+    let process = RandomState::new().hash_one(std::process::id());
+    format!("{}-{process:016x}-{:016x}", std::process::id(), runtime.random())
 }

@@ -1,10 +1,21 @@
-//! `RunLease`: the lease of one run, as its driver knows it.
+//! [`RunLease`]: the lease of one run, as its driver knows it.
 //!
-//! It is shared by the party that renews it (the run, or its worker for all runs at once), the
+//! The parts that share it: the renewal (the run's own, or a worker's for all its runs), the
 //! engine, and the nodes and effects that check it before they start.
 //!
+//! Flags, with the functions that set and clear them:
+//!
+//! | flag | set by | cleared by |
+//! |---|---|---|
+//! | `is_wanted` | `poll_valid`, `poll_driver` | `renewed` |
+//! | `is_lost` | `lost` | never |
+//! | `is_releasing` | `releasing` | never |
+//! | `is_released` | `released` | never |
+//! | `is_given_up` | `give_up` | never |
+//!
 //! Invariants:
-//! 1. The lease is counted from before the request: it never lasts longer here than in the store.
+//! 1. The lease is counted from before the request, so it never lasts longer here than in the
+//!    store.
 //! 2. Elapsed time is the larger of the runtime's clock and the time of day, so that suspended time
 //!    counts. A step of the time of day costs at most one extra renewal.
 //! 3. While a commit that releases the run is in flight, its answer decides who holds the run,
@@ -14,74 +25,57 @@
 //! 5. No foreign code runs under the lock, and no waker is woken, cloned or dropped there.
 
 use crate::lease::LEASE_PARTS;
-use crate::lease::clock::StoreClock;
+use crate::lease::clock::{Moment, StoreClock};
 use crate::store::{StoreError, Timestamp};
 use crate::util::waker::set_waker;
 use pleach_core::{BoxFuture, Instant, Runtime};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-/// A moment by two clocks: that of the runtime, which may stand still while the machine is suspended, and the time of day.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) at: Instant,
-    time_of_day: Duration,
-}
-
-impl Moment {
-    pub(crate) fn now(runtime: &dyn Runtime) -> Self {
-        let of_machine = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { at: runtime.now(), time_of_day: runtime.time_of_day().unwrap_or_else(of_machine) }
-    }
-
-    /// The time since `earlier`: the larger of what the two clocks say.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
-        self.at.since(earlier.at).max(self.time_of_day.saturating_sub(earlier.time_of_day))
-    }
-}
-
-/// The lease of one run.
+/// The lease of one run, shared by its renewal, its engine and its nodes.
 pub(crate) struct RunLease {
     runtime: Arc<dyn Runtime>,
     pub(crate) length: Duration,
     pub(crate) clock: Arc<StoreClock>,
-    /// Asks the worker that renews the lease to do so now; `None` if the run renews its lease itself.
+    /// Asks the worker to renew the lease now; `None` if the run renews its own lease.
     ask_worker: Option<Box<dyn Fn() + Send + Sync>>,
     state: Mutex<LeaseState>,
 }
 
 struct LeaseState {
-    /// When the last renewal that succeeded was asked for.
+    /// When the last successful renewal was requested.
     renewed_at: Moment,
-    /// When the run's task was polled last.
+    /// When the run's task was last polled.
     polled_at: Moment,
-    /// For how long the run's task was not polled, if that was long and nobody has looked at it yet.
+    /// How long the run's task was not polled, if that was long and `take_silence` has not reported
+    /// it yet.
     silence: Option<Duration>,
     is_lost: bool,
-    /// A commit that gives the run up is under way, or has landed.
+    /// A commit that releases the run is in flight or has succeeded.
     is_releasing: bool,
     is_released: bool,
-    /// The driver is gone, or has ended: nothing of this run may start here any more.
+    /// The driver was dropped or has ended. Nothing of this run may start any more.
     is_given_up: bool,
-    /// Something waits for a renewal.
+    /// A node, an effect or the engine waits for a renewal.
     is_wanted: bool,
     last_error: Option<StoreError>,
-    leaving: Option<ReleaseWork>,
+    release_work: Option<ReleaseWork>,
     driver: Option<Arc<Waker>>,
-    /// Nodes and effects that wait for a renewal.
+    /// The wakers of nodes and effects that wait for a renewal.
     waiting: Vec<Waker>,
 }
 
-/// The remaining work of giving up a run that was cut off.
+/// The remaining work to release a run that was interrupted.
 pub(crate) struct ReleaseWork {
-    /// The commit that was under way is answered, or given up.
+    /// Waits for the answer to the commit in flight, or gives it up.
     pub(crate) commit: BoxFuture<'static, ()>,
-    /// The run is given up as it is.
+    /// Releases the run in its present condition.
     pub(crate) release: BoxFuture<'static, ()>,
 }
 
 impl ReleaseWork {
+    /// Waits for the commit, then releases the run.
     pub(crate) fn all(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.commit.await;
@@ -90,7 +84,7 @@ impl ReleaseWork {
     }
 }
 
-/// What the run's lease renewal has to know at each poll.
+/// The state of a lease that its renewal checks at each poll.
 pub(crate) struct LeaseStatus {
     pub(crate) is_lost: bool,
     pub(crate) is_wanted: bool,
@@ -98,13 +92,14 @@ pub(crate) struct LeaseStatus {
 }
 
 impl RunLease {
-    /// A lease that the run renews itself. It was asked for at `asked_at`, and the store answered that it is `now`.
+    /// Creates a lease that the run itself renews. It was requested at `asked_at`, and the store's
+    /// time is `now`.
     pub(crate) fn own(runtime: Arc<dyn Runtime>, length: Duration, asked_at: Moment, now: Timestamp) -> Self {
         Self::new(runtime, length, (asked_at, now), None)
     }
 
-    /// A lease that a worker renews.
-    pub(crate) fn kept(
+    /// Creates a lease that a worker renews. `ask_worker` must not block.
+    pub(crate) fn renewed_by_worker(
         runtime: Arc<dyn Runtime>,
         length: Duration,
         (asked_at, now): (Moment, Timestamp),
@@ -129,7 +124,7 @@ impl RunLease {
             is_given_up: false,
             is_wanted: false,
             last_error: None,
-            leaving: None,
+            release_work: None,
             driver: None,
             waiting: Vec::new(),
         };
@@ -141,24 +136,29 @@ impl RunLease {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The part of the lease after which it is renewed. Nothing starts when less than this part is left.
+    /// Returns the part of the lease after which it is renewed. Nothing starts when less than this
+    /// is left.
     pub(crate) fn part(&self) -> Duration {
         self.length / LEASE_PARTS
     }
 
-    pub(crate) fn is_kept(&self) -> bool {
+    /// Returns whether a worker renews the lease.
+    pub(crate) fn is_renewed_by_worker(&self) -> bool {
         self.ask_worker.is_some()
     }
 
-    /// How much of the lease is left. The answer to a commit that gives the run up is waited for twice as long: nothing else happens meanwhile.
+    /// Returns the remaining time of the lease. While a commit releases the run, it is counted
+    /// twice as long, because nothing else happens meanwhile.
     pub(crate) fn left(&self, now: Moment) -> Duration {
         let state = self.lock();
         let length = if state.is_releasing { self.length * 2 } else { self.length };
         length.saturating_sub(now.since(state.renewed_at))
     }
 
-    /// Ready if the lease has not ended and will not end soon. Otherwise a renewal is asked for, and the task is woken once it has succeeded.
-    /// Pending for ever, with no waker kept, if the driver gave the run up.
+    /// Returns ready if the lease is valid and will not expire soon.
+    ///
+    /// Otherwise it asks for a renewal, and wakes the task when the renewal has succeeded. If the
+    /// driver gave the run up, it stays pending and stores no waker.
     pub(crate) fn poll_valid(&self, cx: &Context<'_>) -> Poll<()> {
         let now = Moment::now(&*self.runtime);
         if self.is_valid(&self.lock(), now) {
@@ -167,7 +167,7 @@ impl RunLease {
         let mut waker = Some(cx.waker().clone());
         {
             let mut state = self.lock();
-            // It may have been renewed meanwhile.
+            // The lease may have been renewed between the two locks.
             if self.is_valid(&state, now) {
                 return Poll::Ready(());
             }
@@ -182,7 +182,8 @@ impl RunLease {
         Poll::Pending
     }
 
-    /// The same for the run's own task, whose silences are noted.
+    /// As [`poll_valid`](Self::poll_valid), for the run's own task. Also records how long the task
+    /// was not polled.
     pub(crate) fn poll_driver(&self, cx: &Context<'_>) -> Poll<()> {
         let now = Moment::now(&*self.runtime);
         {
@@ -204,21 +205,24 @@ impl RunLease {
         set_waker(|| self.lock(), |state| &mut state.driver, waker);
     }
 
-    /// Whether this driver holds the run for certain, and will for a while.
+    /// Returns whether this driver surely holds the run, and will for at least one part of the
+    /// lease.
     fn is_valid(&self, state: &LeaseState, now: Moment) -> bool {
         let is_long = now.since(state.renewed_at) + self.part() < self.length;
         is_long && !state.is_lost && !state.is_given_up
     }
 
+    /// Records a poll of the run's task, and how long the task was not polled before.
     fn note_poll(&self, state: &mut LeaseState, now: Moment) {
         let silence = now.since(state.polled_at);
         state.polled_at = now;
-        // The lease renewal's timer polls the task at least once in each part.
+        // The timer of the renewal polls the task at least once in each part.
         if silence > self.part() * 2 {
             state.silence = Some(state.silence.unwrap_or_default().max(silence));
         }
     }
 
+    /// Asks the worker or the run's own task for a renewal.
     fn want(&self) {
         let driver = {
             let mut state = self.lock();
@@ -233,27 +237,28 @@ impl RunLease {
         }
     }
 
-    /// What the lease renewal has to know. `driver` is woken when that changes.
-    pub(crate) fn look(&self, driver: &Waker) -> LeaseStatus {
+    /// Returns the flags that the renewal checks. Wakes `driver` when they change.
+    pub(crate) fn status(&self, driver: &Waker) -> LeaseStatus {
         self.set_driver(driver);
         let state = self.lock();
         let is_wanted = state.is_wanted && !state.is_releasing;
         LeaseStatus { is_lost: state.is_lost, is_wanted, was_silent: state.silence.is_some() }
     }
 
-    /// The run's task is polled now. How long it was not before, if that was long.
+    /// Records a poll of the run's task. Returns how long the task was not polled, if that was
+    /// long.
     pub(crate) fn take_silence(&self, now: Moment) -> Option<Duration> {
         let mut state = self.lock();
         self.note_poll(&mut state, now);
         state.silence.take()
     }
 
-    /// When the last renewal that succeeded was asked for.
+    /// Returns when the last successful renewal was requested.
     pub(crate) fn renewed_at(&self) -> Instant {
         self.lock().renewed_at.at
     }
 
-    /// A renewal that was asked for at `asked_at` has succeeded, and the store said that it is `now`.
+    /// Records a successful renewal that was requested at `asked_at`. The store's time is `now`.
     pub(crate) fn renewed(&self, asked_at: Moment, now: Timestamp) {
         self.clock.correct(now, asked_at.at);
         let woken = {
@@ -270,21 +275,24 @@ impl RunLease {
         woken.wake();
     }
 
+    /// Records the error of a renewal.
     pub(crate) fn failed(&self, error: StoreError) {
         self.lock().last_error = Some(error);
     }
 
-    /// The run's row was in use when its lease was to be renewed.
+    /// Records that the run's row was locked, so that its lease could not be renewed.
     pub(crate) fn busy(&self) {
         let why = "the lease could not be renewed, because another client keeps its row locked";
         self.failed(StoreError::unreachable(why));
     }
 
+    /// Returns the error of the last renewal, once.
     pub(crate) fn take_error(&self) -> Option<StoreError> {
         self.lock().last_error.take()
     }
 
-    /// A renewal was answered: the run is not held any more. If a commit gives it up at this moment, that commit may be why, and decides.
+    /// Records that the store answered a renewal with "not held". Ignored while a commit releases
+    /// the run, because that commit may be the cause and decides.
     pub(crate) fn lost(&self) {
         let woken = {
             let mut state = self.lock();
@@ -297,23 +305,24 @@ impl RunLease {
         woken.wake();
     }
 
-    /// The run goes on without its store: nothing waits for the lease any more.
-    pub(crate) fn let_all_go(&self) {
+    /// Wakes everything that waits for the lease. The run continues without its store.
+    pub(crate) fn wake_all(&self) {
         let woken = self.lock().wakers();
         woken.wake();
     }
 
-    /// A commit that gives the run up begins.
+    /// Records that a commit which releases the run has started.
     pub(crate) fn releasing(&self) {
         self.lock().is_releasing = true;
     }
 
-    /// The last commit of the run gave it up.
+    /// Records that the last commit has released the run.
     pub(crate) fn released(&self) {
         self.lock().is_released = true;
     }
 
-    /// The driver gives the run up. From now on nothing starts; what waited for a renewal waits for ever.
+    /// Gives the run up. Nothing starts from now on, and tasks that wait for a renewal stay
+    /// pending.
     pub(crate) fn give_up(&self) {
         let _waiting = {
             let mut state = self.lock();
@@ -326,7 +335,7 @@ impl RunLease {
         self.lock().is_given_up
     }
 
-    /// Whether there is still something to give up.
+    /// Returns whether the run still has to be released.
     pub(crate) fn is_held(&self) -> bool {
         let state = self.lock();
         !state.is_lost && !state.is_released
@@ -336,13 +345,13 @@ impl RunLease {
         self.lock().is_released
     }
 
-    /// The run was cut off, and this is left to do.
-    pub(crate) fn leave(&self, leaving: ReleaseWork) {
-        self.lock().leaving = Some(leaving);
+    /// Stores the remaining work of an interrupted run, for its worker or the drop of the lease.
+    pub(crate) fn set_release_work(&self, work: ReleaseWork) {
+        self.lock().release_work = Some(work);
     }
 
-    pub(crate) fn take_leaving(&self) -> Option<ReleaseWork> {
-        self.lock().leaving.take()
+    pub(crate) fn take_release_work(&self) -> Option<ReleaseWork> {
+        self.lock().release_work.take()
     }
 }
 
@@ -352,7 +361,7 @@ impl LeaseState {
     }
 }
 
-/// Those who wait, to be woken after the lock.
+/// The tasks to wake after the lock is released.
 struct LeaseWakers {
     waiting: Vec<Waker>,
     driver: Option<Arc<Waker>>,
@@ -365,11 +374,11 @@ impl LeaseWakers {
     }
 }
 
-/// If nobody took over the work of giving the run up, it is done all the same.
+/// Spawns the remaining release work, if no worker has taken it.
 impl Drop for RunLease {
     fn drop(&mut self) {
-        if let Some(leaving) = self.take_leaving() {
-            self.runtime.spawn(leaving.all());
+        if let Some(work) = self.take_release_work() {
+            self.runtime.spawn(work.all());
         }
     }
 }

@@ -209,7 +209,7 @@ impl Committer {
             state.take_wakers(u64::MAX)
         };
         waiting.into_values().flatten().for_each(Waker::wake);
-        self.log.lease.let_all_go();
+        self.log.lease.wake_all();
         Poll::Ready(CommitterEvent::Detached(error))
     }
 
@@ -324,8 +324,8 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         let Some(release) = self.give_up() else { return };
-        match self.log.lease.is_kept() {
-            true => self.log.lease.leave(release),
+        match self.log.lease.is_renewed_by_worker() {
+            true => self.log.lease.set_release_work(release),
             false => self.log.runtime().spawn(release.all()),
         }
     }

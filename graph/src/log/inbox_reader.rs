@@ -84,7 +84,7 @@ impl InboxReader {
             self.hint = None;
         } else {
             let store = Arc::clone(&log.options.store);
-            let hint = self.hint.get_or_insert_with(|| Box::pin(async move { store.nudged().await }));
+            let hint = self.hint.get_or_insert_with(|| Box::pin(async move { store.hint().await }));
             is_due = hint.as_mut().poll(cx).is_ready();
         }
         while !is_due {

@@ -46,7 +46,7 @@ impl LeaseRenewal {
         let (lease, runtime) = (Arc::clone(&log.lease), log.runtime());
         // Opening the run has used part of the lease.
         let due = lease.renewed_at() + lease.part();
-        let renewal = (!lease.is_kept()).then_some(RenewalState { due, failures: 0, call: None });
+        let renewal = (!lease.is_renewed_by_worker()).then_some(RenewalState { due, failures: 0, call: None });
         Self { lease, renewal, timer: (due, runtime.sleep_until(due)), patient_until: Instant::ZERO, silence: None }
     }
 
@@ -54,7 +54,7 @@ impl LeaseRenewal {
     pub(super) fn poll(&mut self, log: &Arc<RunLog>, cx: &mut Context<'_>) -> Poll<StoreError> {
         loop {
             let is_answered = self.poll_renewal(log, cx);
-            let seen = self.lease.look(cx.waker());
+            let seen = self.lease.status(cx.waker());
             if seen.is_lost {
                 return Poll::Ready(StoreError::Fenced { run: log.run.to_string(), epoch: log.epoch });
             }

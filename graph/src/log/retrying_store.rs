@@ -165,8 +165,8 @@ impl Store for RetryingStore {
         self.store.list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.store.post(run, post)
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.store.send_message(run, message)
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -181,7 +181,7 @@ impl Store for RetryingStore {
         self.store.delete(run)
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.store.nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        self.store.hint()
     }
 }

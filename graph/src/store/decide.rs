@@ -1,4 +1,7 @@
-//! What claims, posts and creations make of a run's row: pure, and the same in every store that reads a row, decides and writes it back.
+//! The changes of a run's own row by claims, releases, commits and messages.
+//!
+//! These functions are pure: they take a [`RunInfo`] and the time, and change the row in memory.
+//! Every store that reads a row, decides and writes it back uses them.
 
 use super::limits::cut_reason;
 use super::{
@@ -6,6 +9,7 @@ use super::{
 };
 
 impl Wake {
+    /// Returns when the run is due; `None` if it waits for a message.
     pub(super) fn time(self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Now => Some(now),
@@ -16,13 +20,13 @@ impl Wake {
 }
 
 impl Commit {
-    /// Whether others may want to claim the run after it.
+    /// Returns whether another driver may be able to claim the run after this commit.
     pub(super) fn may_make_ready(&self) -> bool {
         self.release || self.wake.is_some()
     }
 }
 
-/// Fails if somebody holds a run.
+/// Fails with [`Held`](StoreError::Held) if the run has an unexpired lease.
 pub(super) fn check_free(run: &str, owner: Option<&str>, until: Option<Timestamp>, now: Timestamp) -> Result<(), StoreError> {
     match (owner, until) {
         (Some(owner), Some(until)) if until > now => {
@@ -33,7 +37,7 @@ pub(super) fn check_free(run: &str, owner: Option<&str>, until: Option<Timestamp
 }
 
 impl RunInfo {
-    /// A run as it is made, with a log of so many rows.
+    /// Returns the row of a new run whose log has `head` rows.
     pub(super) fn new(run: NewRun, head: u64, now: Timestamp) -> Self {
         Self {
             id: run.id,
@@ -57,18 +61,21 @@ impl RunInfo {
         }
     }
 
-    /// Whether it is held by the claim that is named.
+    /// Returns whether the run is held by the given claim.
     pub(super) fn is_held_as(&self, held: &Held) -> bool {
         self.owner.is_some() && self.epoch == held.epoch && self.instance == held.instance
     }
 
-    /// Fails if somebody holds it.
+    /// Fails with [`Held`](StoreError::Held) if the run has an unexpired lease.
     pub(super) fn check_free(&self, now: Timestamp) -> Result<(), StoreError> {
         check_free(&self.id, self.owner.as_deref(), self.lease_until, now)
     }
 
-    /// Status and next wake-up after a commit. Without a new time to wake there is nothing to do about unseen mail: its post has made the run due.
-    pub(super) fn settle(&mut self, commit: &Commit, now: Timestamp) {
+    /// Sets the status, wake time and deadline after a commit.
+    ///
+    /// A commit without a new wake time can ignore unseen messages: sending each of them has made
+    /// the run due.
+    pub(super) fn apply_commit(&mut self, commit: &Commit, now: Timestamp) {
         self.status = commit.status.unwrap_or(self.status);
         self.wake_at = match commit.wake {
             _ if !self.status.is_live() => None,
@@ -83,7 +90,8 @@ impl RunInfo {
         };
     }
 
-    /// The row after a claim. It must be kept also when it was refused: the run may have become stuck.
+    /// Claims the run. The row must be stored even after an error, because the run may have become
+    /// stuck.
     pub(super) fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<(), StoreError> {
         let is_other = self.owner.as_ref().is_some_and(|owner| *owner != lease.owner);
         if is_other && !force {
@@ -107,11 +115,12 @@ impl RunInfo {
         Ok(())
     }
 
+    /// Removes the owner and the lease.
     pub(super) fn release(&mut self) {
         (self.owner, self.lease_until) = (None, None);
     }
 
-    /// The row after its driver gave it up so.
+    /// Releases the run as its driver asked.
     pub(super) fn give_up(&mut self, how: &Release, now: Timestamp) {
         self.release();
         let rest = match how {
@@ -133,7 +142,7 @@ impl RunInfo {
         }
     }
 
-    /// Fails if nobody will read its mail any more.
+    /// Fails with [`Ended`](StoreError::Ended) if the run will read no more messages.
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
         if !self.status.has_ended() {
             return Ok(());
@@ -141,13 +150,14 @@ impl RunInfo {
         Err(StoreError::Ended { run: self.id.clone(), status: self.status })
     }
 
-    /// Fails if so many signals, or answers, are too many for one more.
+    /// Fails with [`InboxFull`](StoreError::InboxFull) if the inbox has no room for one more
+    /// message of this kind.
     pub(super) fn check_room(&self, untaken: usize) -> Result<(), StoreError> {
         if untaken < INBOX_MAX { Ok(()) } else { Err(StoreError::InboxFull { run: self.id.clone(), limit: INBOX_MAX }) }
     }
 
-    /// The row after a post, whose number is that of the row.
-    pub(super) fn post(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    /// Counts a new message, whose number is then `posted`, and makes a live run due.
+    pub(super) fn count_message(&mut self, now: Timestamp) -> Result<(), StoreError> {
         self.check_open()?;
         self.posted += 1;
         if self.status.is_live() {

@@ -1,4 +1,4 @@
-//! `StoreError`: why a store did not do what it was asked.
+//! [`StoreError`]: the ways in which a store operation fails.
 
 use super::{RunStatus, Timestamp};
 use std::error::Error;
@@ -6,132 +6,151 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a store did not do what it was asked. Unless it says otherwise, nothing was changed.
+/// The error of a store operation. The operation changed nothing, unless the variant says
+/// otherwise.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::store::StoreError;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let error = MemoryStore::new().head("missing").await.unwrap_err();
+/// assert!(matches!(&error, StoreError::Unknown { run } if run == "missing"));
+/// assert!(!error.is_temporary(), "a retry cannot help");
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another driver has claimed the run, or it was given up: whoever gets this must stop.
+    /// Another driver has claimed the run, or the run was released. The caller must stop.
     Fenced {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The epoch that the caller named.
+        /// The epoch that the caller passed.
         epoch: u64,
     },
-    /// There is a run with this id.
+    /// The store already has a run with this id.
     Exists {
-        /// The run.
+        /// The id of the existing run.
         run: String,
     },
-    /// There is no run with this id.
+    /// The store has no run with this id.
     Unknown {
-        /// The id.
+        /// The id that was not found.
         run: String,
     },
-    /// Another driver holds the run.
+    /// Another driver has an unexpired lease on the run.
     Held {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// Who.
+        /// The owner of the lease.
         owner: String,
-        /// Until when, by the store's clock.
+        /// When the lease expires, by the store's clock.
         until: Timestamp,
-        /// How long that is.
+        /// The time that remains until then.
         left: Duration,
     },
-    /// The run was taken over again and again without a commit: see what is wrong, then claim it by force.
+    /// The run was taken over repeatedly without a commit. Remove the cause, then force a claim.
     Stuck {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How often.
+        /// The number of takeovers in a row.
         takeovers: u32,
-        /// Why it could not be driven, if a driver said so.
+        /// Why the last driver could not execute the run, if it reported a reason.
         reason: Option<String>,
     },
-    /// The run has ended, and takes no more messages.
+    /// The run has ended and accepts no messages.
     Ended {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How.
+        /// The final status of the run.
         status: RunStatus,
     },
-    /// The row was removed.
+    /// The requested row was removed by pruning.
     Pruned {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The sequence from which on all rows are there.
+        /// The oldest sequence from which no row is missing.
         oldest: u64,
     },
-    /// The run has no such row yet.
+    /// The run has not written this row yet.
     NoSuchRow {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The sequence.
+        /// The sequence that was requested.
         sequence: u64,
         /// The sequence of the last row.
         head: u64,
     },
-    /// What is stored is not what was written. Restore the store from a backup, or rewind the run to an earlier row.
+    /// The stored bytes differ from the written ones. Restore the store from a backup, or rewind
+    /// the run to an earlier row.
     Damaged {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The sequence of the row; 0 if it is the run's own row or a message.
+        /// The sequence of the damaged row; 0 for the run's own row or an inbox message.
         sequence: u64,
-        /// What is wrong with it.
+        /// Describes the damage in a few words.
         why: &'static str,
     },
-    /// Something is larger than it may be.
+    /// A value exceeds its size limit.
     TooLarge {
-        /// What.
+        /// The name of the value.
         what: &'static str,
-        /// Its size, in bytes unless `what` is a number.
+        /// Its size in bytes, or the number itself if `what` is a number.
         size: usize,
-        /// How large it may be.
+        /// The largest size that is allowed.
         limit: usize,
     },
-    /// The inbox is full of messages that the run did not take.
+    /// The inbox is full of messages that the run has not taken.
     InboxFull {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// How many there may be.
+        /// The largest number of waiting messages.
         limit: usize,
     },
-    /// It was written by a later version of this library.
+    /// The data was written by a later version of this library.
     Future {
-        /// What.
+        /// The name of the data.
         what: String,
-        /// The format it has.
+        /// The format of the data.
         format: u32,
-        /// The latest format that is known here.
+        /// The latest format that this version reads.
         known: u32,
     },
-    /// A row is compressed, and this program is built without the feature `zstd`.
+    /// A row is compressed, and this program was built without the feature `zstd`.
     Compressed {
-        /// The run.
+        /// The id of the run.
         run: String,
-        /// The sequence.
+        /// The sequence of the compressed row.
         sequence: u64,
     },
-    /// What was asked for makes no sense.
+    /// An argument of the call is not valid.
     Invalid {
-        /// What is wrong.
+        /// The name of the argument.
         what: &'static str,
-        /// The text or id that it is about, cut if it is long.
+        /// The rejected value, shortened to 80 characters.
         given: String,
-        /// Why.
+        /// Why the value is not valid.
         why: &'static str,
     },
-    /// The store cannot be used as it is.
+    /// The store cannot be opened or used in its present condition.
     Unusable {
-        /// Which, without secrets.
+        /// The name of the store, without secrets.
         store: String,
-        /// Why, and what to do.
+        /// The reason, and what to do about it.
         why: String,
     },
-    /// The store could not be reached, or refused the call before it did anything: the connection was refused, all connections are in use, the
-    /// server is starting or is read-only, a row stayed locked. **Nothing was changed**; repeat it later.
+    /// The store could not be reached, or rejected the call before it started.
+    ///
+    /// Examples: the connection was refused, all connections are in use, the server is starting or
+    /// read-only, a row stayed locked. **Nothing was changed**; repeat the call later.
     Unreachable(Arc<dyn Error + Send + Sync>),
-    /// The store did not answer, or could not do it: it is down, its disk is full, a sync failed. **It may have done it all the same**; repeat it, or
-    /// look.
+    /// The store did not answer, or failed during the call.
+    ///
+    /// Examples: it is down, its disk is full, a sync failed. **The operation may have succeeded**;
+    /// repeat the call, or read the result.
     Unavailable(Arc<dyn Error + Send + Sync>),
 }
 
@@ -140,17 +159,19 @@ impl StoreError {
         Self::Invalid { what, given: given.chars().take(80).collect(), why }
     }
 
-    /// A failure outside before anything was changed.
+    /// Wraps an external failure that happened before anything was changed, as
+    /// [`Unreachable`](Self::Unreachable).
     pub fn unreachable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unreachable(source.into().into())
     }
 
-    /// Whether the same call may succeed later, with nothing mended: [`Unreachable`](Self::Unreachable) or [`Unavailable`](Self::Unavailable).
+    /// Returns whether the same call can succeed later without a repair: for
+    /// [`Unreachable`](Self::Unreachable) and [`Unavailable`](Self::Unavailable).
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unavailable(_))
     }
 
-    /// A failure outside, about which nothing more is known.
+    /// Wraps an external failure whose effect is unknown, as [`Unavailable`](Self::Unavailable).
     pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unavailable(source.into().into())
     }
@@ -159,53 +180,63 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fenced { run, epoch } => {
-                write!(f, "run {run:?} is no longer driven with epoch {epoch}: another driver has claimed it")
+            Self::Fenced { run, epoch } => write!(
+                f,
+                "run {run:?} is no longer held with epoch {epoch}: another driver claimed it, or it was released; this driver must stop"
+            ),
+            Self::Exists { run } => {
+                write!(f, "run {run:?} already exists in this store: resume it, or choose another id")
             }
-            Self::Exists { run } => write!(f, "there is a run {run:?}: resume it, or choose another id"),
             Self::Unknown { run } => write!(
                 f,
-                "there is no run {run:?} in this store: look for its id with `list`; it may have been deleted, or pruned after its end"
+                "run {run:?} does not exist in this store: look for its id with `list`; it may have been deleted, or pruned after it ended"
             ),
-            Self::Held { run, owner, left, .. } => {
-                write!(f, "run {run:?} is held by {owner:?} for another {left:?}: wait for the lease to end, or take it over")
-            }
+            Self::Held { run, owner, left, .. } => write!(
+                f,
+                "run {run:?} is held by {owner:?} for another {left:?}: wait until the lease expires, or take the run over"
+            ),
             Self::Stuck { run, takeovers, reason: Some(reason) } => write!(
                 f,
-                "run {run:?} is stuck: it could not be driven {takeovers} times in a row, the last time because: {reason}; mend that, then resume it with `take_over`"
+                "run {run:?} is stuck: it could not be executed {takeovers} times in a row, the last time because: {reason}; \
+                 remove the cause, then resume the run with `take_over`"
             ),
             Self::Stuck { run, takeovers, reason: None } => write!(
                 f,
-                "run {run:?} is stuck: it was taken over {takeovers} times without a commit; see what its next node does, then resume it with `take_over`"
+                "run {run:?} is stuck: it was taken over {takeovers} times without a commit; check its next node, \
+                 then resume the run with `take_over`"
             ),
-            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}), and takes no messages"),
+            Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}) and accepts no messages"),
             Self::Pruned { run, oldest } => {
-                write!(f, "that row of run {run:?} was pruned: the oldest that is kept is {oldest}")
+                write!(f, "the requested row of run {run:?} was pruned: the oldest available row is {oldest}")
             }
-            Self::NoSuchRow { run, sequence, head } => write!(f, "run {run:?} has no row {sequence}: its last is {head}"),
+            Self::NoSuchRow { run, sequence, head } => {
+                write!(f, "run {run:?} has no row {sequence}: its last row is {head}")
+            }
             Self::Damaged { run, sequence: 0, why } => {
                 write!(f, "run {run:?} is damaged: {why}; restore the store from a backup")
             }
-            Self::Damaged { run, sequence, why } => {
-                write!(
-                    f,
-                    "row {sequence} of run {run:?} is damaged: {why}; rewind to an earlier row, or restore the store from a backup"
-                )
-            }
-            Self::TooLarge { what, size, limit } => write!(f, "{what} is too large: {size}, and {limit} at most is allowed"),
-            Self::InboxFull { run, limit } => {
-                write!(f, "the inbox of run {run:?} is full: {limit} messages wait to be taken; post again later")
-            }
-            Self::Future { what, format, known } => {
-                write!(f, "{what} has format {format}, and this version knows {known} at most: use a later version")
-            }
+            Self::Damaged { run, sequence, why } => write!(
+                f,
+                "row {sequence} of run {run:?} is damaged: {why}; rewind the run to an earlier row, or restore the store from a backup"
+            ),
+            Self::TooLarge { what, size, limit } => write!(f, "{what} is too large: {size}, the limit is {limit}"),
+            Self::InboxFull { run, limit } => write!(
+                f,
+                "the inbox of run {run:?} is full: {limit} messages wait to be taken; this message was not added, send it again later"
+            ),
+            Self::Future { what, format, known } => write!(
+                f,
+                "{what} has format {format}, but this version reads formats up to {known}: use a later version of pleach"
+            ),
             Self::Compressed { run, sequence } => {
-                write!(f, "row {sequence} of run {run:?} is compressed: build with the feature `zstd` to read it")
+                write!(f, "row {sequence} of run {run:?} is compressed: build this program with the feature `zstd` to read it")
             }
-            Self::Invalid { what, given, why } => write!(f, "{what} {given:?} is refused: {why}"),
+            Self::Invalid { what, given, why } => write!(f, "invalid {what} {given:?}: {why}"),
             Self::Unusable { store, why } => write!(f, "the store {store} cannot be used: {why}"),
-            Self::Unreachable(source) => write!(f, "the store cannot be reached, and nothing was changed: {source}"),
-            Self::Unavailable(source) => write!(f, "the store did not do it: {source}"),
+            Self::Unreachable(source) => write!(f, "the store could not be reached and nothing was changed: {source}"),
+            Self::Unavailable(source) => {
+                write!(f, "the store failed, and the operation may or may not have succeeded: {source}")
+            }
         }
     }
 }

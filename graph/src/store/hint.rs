@@ -1,38 +1,45 @@
-//! `Hints`: notifies waiters that something may have changed. A dropped waiter leaves nothing
-//! behind.
+//! [`Hints`]: notifies waiters that runs may have become ready.
+//!
+//! Invariants:
+//! 1. A wait completes if `notify` is called after `wait` was called, even before the first poll.
+//! 2. No waker is woken, cloned or dropped under the lock.
+//! 3. A dropped wait removes its waker.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Rung whenever something may have changed.
+/// Notifies all waiters when a run may have become ready.
 #[derive(Default)]
 pub(super) struct Hints(Mutex<Waiters>);
 
 #[derive(Default)]
 struct Waiters {
-    rings: u64,
+    /// The number of notifications so far.
+    notified: u64,
+    /// The number of the last wait.
     next: u64,
-    /// Woken in the order in which they came.
+    /// The wakers of pending waits by number, woken in the order of their waits.
     waiting: BTreeMap<u64, Waker>,
 }
 
 impl Hints {
-    pub(super) fn ring(&self) {
+    /// Completes all pending waits.
+    pub(super) fn notify(&self) {
         let woken = {
             let mut waiters = self.lock();
-            waiters.rings += 1;
+            waiters.notified += 1;
             std::mem::take(&mut waiters.waiting)
         };
         woken.into_values().for_each(Waker::wake);
     }
 
-    /// Resolves at the next ring from now on.
+    /// Waits for the next call of [`notify`](Self::notify).
     pub(super) fn wait(&self) -> HintWait<'_> {
         let mut waiters = self.lock();
         waiters.next += 1;
-        HintWait { hints: self, rings: waiters.rings, number: waiters.next }
+        HintWait { hints: self, notified: waiters.notified, number: waiters.next }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -40,9 +47,11 @@ impl Hints {
     }
 }
 
+/// The future of [`Hints::wait`]. Cancel safe.
 pub(super) struct HintWait<'a> {
     hints: &'a Hints,
-    rings: u64,
+    /// The number of notifications when the wait began.
+    notified: u64,
     number: u64,
 }
 
@@ -50,11 +59,11 @@ impl Future for HintWait<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // Cloned before the lock, and the one that it replaces is dropped after: both may run code of the waker's owner.
+        // Cloning or dropping a waker can run foreign code, so both happen outside of the lock.
         let waker = cx.waker().clone();
         let (polled, _replaced) = {
             let mut waiters = self.hints.lock();
-            if waiters.rings == self.rings {
+            if waiters.notified == self.notified {
                 (Poll::Pending, waiters.waiting.insert(self.number, waker))
             } else {
                 (Poll::Ready(()), Some(waker))
@@ -78,7 +87,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::task::Wake;
 
-    /// Counts when it is dropped while the lock is free.
+    /// Counts the drops that happen while the lock is free.
     struct LockProbe(Arc<Hints>, Arc<AtomicU32>);
 
     impl Wake for LockProbe {
@@ -92,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn w6_a_replaced_waker_is_dropped_outside_the_lock() {
+    fn w6_replaced_waker_is_dropped_outside_the_lock() {
         let (hints, dropped) = (Arc::new(Hints::default()), Arc::new(AtomicU32::new(0)));
         let poll = |waiting: Pin<&mut HintWait<'_>>| {
             let waker = Arc::new(LockProbe(Arc::clone(&hints), Arc::clone(&dropped))).into();
@@ -102,7 +111,7 @@ mod tests {
         assert_eq!(poll(waiting.as_mut()), Poll::Pending);
         assert_eq!(poll(waiting.as_mut()), Poll::Pending);
         assert_eq!(dropped.load(SeqCst), 1);
-        hints.ring();
+        hints.notify();
         assert_eq!(poll(waiting.as_mut()), Poll::Ready(()));
         assert_eq!(dropped.load(SeqCst), 3);
     }

@@ -1,44 +1,52 @@
-//! What stores bound, and the checks they share: they are made before a store is touched.
+//! The limits of stores, and the checks of arguments that all stores share.
+//!
+//! Every check runs before the store does anything, so a rejected call changes nothing.
 
 use super::message_kind::ANSWER;
 use super::{Commit, Lease, NewMessage, NewRun, Row, StoreError, Wanted};
 use std::time::Duration;
 
-/// The most bytes of one body, unless a run asks for more: 16 MiB.
+/// The default limit of one body in bytes: 16 MiB. A run can raise it with `max_state_bytes`.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// What a body is called in errors.
+/// The name of a body in errors.
 pub(crate) const BODY: &str = "the body of a record";
 
-/// The most bytes of one row in any store, header and body together: 64 MiB.
+/// The largest row in bytes, header and body together: 64 MiB.
 pub const ROW_BYTES_MAX: usize = 64 << 20;
 
-/// The most rows of one commit.
+/// The largest number of rows in one commit.
 pub const ROWS_PER_COMMIT_MAX: usize = 10_000;
 
-/// The most rows that one `read` gives, and the most sequences it may be asked for.
+/// The largest number of rows that one `read` returns, and of sequences in one request.
 pub const READ_ROWS_MAX: usize = 1_000;
 
-/// How many bytes one `read` gives, except for a single row that is larger: 64 MiB.
+/// The largest number of bytes that one `read` returns: 64 MiB. A single larger row is still
+/// returned.
 pub const READ_BYTES_MAX: usize = 64 << 20;
 
-/// The most runs on a page.
+/// The largest number of runs on one page of a list.
 pub const LIST_MAX: usize = 1_000;
 
-/// The most signals in one inbox that nobody took, and the most answers.
+/// The largest number of signals in one inbox that wait to be taken. Answers have the same limit.
 pub const INBOX_MAX: usize = 1_000;
 
-/// The most bytes of a run's id, an owner, a graph's name, a fingerprint, a message's name or dedup text.
+/// The largest size in bytes of a run id, owner, graph name, fingerprint, message name or dedup
+/// text.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-/// The most bytes that are kept of the reason why a run could not be driven.
+/// The largest size in bytes of a stored reason why a run could not be executed. Longer reasons are
+/// shortened.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
 
-/// How often a run is taken over without a commit before it is stuck.
+/// The number of takeovers without a commit after which a run becomes stuck.
 pub const TAKEOVERS_MAX: u32 = 5;
 
 impl NewRun {
-    /// Checks what is asked for, so that a store need not.
+    /// Checks the arguments of [`Store::create`](super::Store::create), so that a store need not.
+    ///
+    /// # Errors
+    /// [`Invalid`](StoreError::Invalid) or [`TooLarge`](StoreError::TooLarge).
     pub fn check(&self, rows: &[Row]) -> Result<(), StoreError> {
         check_text("run id", &self.id)?;
         check_text("graph name", &self.graph)?;
@@ -52,7 +60,7 @@ impl NewRun {
         check_rows(&self.id, rows)?;
         match rows.first() {
             Some(first) if first.sequence == 1 => Ok(()),
-            _ => Err(StoreError::invalid("rows", &self.id, "the first row of a run has the sequence 1")),
+            _ => Err(StoreError::invalid("rows of run", &self.id, "the first row of a run must have the sequence 1")),
         }
     }
 }
@@ -65,7 +73,10 @@ impl Lease {
 }
 
 impl Wanted {
-    /// Checks what is asked for, so that a store need not.
+    /// Checks the arguments of [`Store::claim`](super::Store::claim), so that a store need not.
+    ///
+    /// # Errors
+    /// [`Invalid`](StoreError::Invalid) or [`TooLarge`](StoreError::TooLarge).
     pub fn check(&self, lease: &Lease) -> Result<(), StoreError> {
         lease.check()?;
         match self {
@@ -79,7 +90,10 @@ impl Wanted {
 }
 
 impl Commit {
-    /// Checks what is asked for, so that a store need not, and gives the head that the run must have.
+    /// Checks a commit, so that a store need not, and returns the head that the run must have.
+    ///
+    /// # Errors
+    /// [`Invalid`](StoreError::Invalid) or [`TooLarge`](StoreError::TooLarge).
     pub fn check(&self) -> Result<u64, StoreError> {
         check_text("run id", &self.run)?;
         check_number("epoch", self.epoch)?;
@@ -93,9 +107,12 @@ impl Commit {
 }
 
 impl NewMessage {
-    /// Checks what is asked for, so that a store need not.
+    /// Checks a message, so that a store need not.
+    ///
+    /// # Errors
+    /// [`Invalid`](StoreError::Invalid) or [`TooLarge`](StoreError::TooLarge).
     pub fn check(&self) -> Result<(), StoreError> {
-        // A prefix says what it is, and the key or name that follows may be as long as any text.
+        // The prefix names the kind. The key or name after it may have the full length of a text.
         let key = self.name.split_once('/').map_or(self.name.as_str(), |(_, key)| key);
         check_chars("message name", &self.name)?;
         check_size("a message name", key.len().max(self.name.len().saturating_sub(ANSWER.len())), TEXT_BYTES_MAX)?;
@@ -104,21 +121,21 @@ impl NewMessage {
     }
 }
 
-/// A lease of zero would end before it begins.
+/// Rejects a zero lease, which would expire before it begins.
 pub(super) fn check_lease(length: Duration) -> Result<(), StoreError> {
     if length.is_zero() {
-        return Err(StoreError::invalid("a lease of", "0 s", "it would end before it begins; give it some seconds"));
+        return Err(StoreError::invalid("lease of", "0 s", "it would expire before it begins; use at least one second"));
     }
     Ok(())
 }
 
-/// A reason as it is kept: cut between two characters.
+/// Shortens a reason to [`REASON_BYTES_MAX`] bytes, at a character boundary.
 pub(super) fn cut_reason(mut reason: String) -> String {
     if reason.len() > REASON_BYTES_MAX {
         let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
         reason.truncate(end);
     }
-    // No database has text with a NUL.
+    // Databases do not accept a NUL in a text.
     reason.replace('\0', "\u{fffd}")
 }
 
@@ -126,12 +143,12 @@ pub(crate) fn check_size(what: &'static str, size: usize, limit: usize) -> Resul
     if size > limit { Err(StoreError::TooLarge { what, size, limit }) } else { Ok(()) }
 }
 
-/// Databases have signed numbers.
+/// Rejects numbers above `i64::MAX`, because databases have signed numbers.
 pub(super) fn check_number(what: &'static str, number: u64) -> Result<(), StoreError> {
-    if number > i64::MAX as u64 { Err(StoreError::invalid(what, &number.to_string(), "it is too high")) } else { Ok(()) }
+    if number > i64::MAX as u64 { Err(StoreError::invalid(what, &number.to_string(), "it must be below 2^63")) } else { Ok(()) }
 }
 
-/// Text in a database has no NUL, and an index on it no end of bytes.
+/// Rejects texts that are empty, too long for an index, or contain a NUL.
 pub(super) fn check_text(what: &'static str, text: &str) -> Result<(), StoreError> {
     check_chars(what, text)?;
     check_size(what, text.len(), TEXT_BYTES_MAX)
@@ -151,12 +168,12 @@ fn check_rows(run: &str, rows: &[Row]) -> Result<(), StoreError> {
     check_size("the number of rows of a commit", rows.len(), ROWS_PER_COMMIT_MAX)?;
     let first = rows.first().map_or(0, |row| row.sequence);
     if first == 0 {
-        return Err(StoreError::invalid("rows", run, "there is at least one, and sequences begin with 1"));
+        return Err(StoreError::invalid("rows of run", run, "at least one row is needed, and sequences begin with 1"));
     }
     for (row, sequence) in rows.iter().zip(first..) {
         check_number("sequence", row.sequence)?;
         if row.sequence != sequence {
-            return Err(StoreError::invalid("rows", run, "their sequences have a gap"));
+            return Err(StoreError::invalid("rows of run", run, "their sequences have a gap"));
         }
         check_size("a row", row.size(), ROW_BYTES_MAX)?;
     }

@@ -1,5 +1,7 @@
-//! The kinds of inbox messages. Commands have their own space: however full an inbox is, a run can
-//! be paused, resumed and cancelled.
+//! The kinds of inbox messages.
+//!
+//! Commands do not count toward the limit of an inbox, so a run with a full inbox can still be
+//! paused, resumed and cancelled.
 
 use super::NewMessage;
 
@@ -7,35 +9,35 @@ pub(crate) const PAUSE: &str = "command/pause";
 pub(crate) const RESUME: &str = "command/resume";
 pub(crate) const CANCEL: &str = "command/cancel";
 
-/// What the names of answers begin with.
+/// The prefix of the names of answers.
 pub(crate) const ANSWER: &str = "answer/";
 
-/// What is wrong with an inbox whose next number is taken.
+/// The damage of an inbox that already has a message with the next number.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(super) const STRAY_MESSAGE: &str = "its inbox has a message that was never posted to it";
+pub(super) const STRAY_MESSAGE: &str = "its inbox has a message that was never sent to it";
 
-/// What a message is, by its name.
+/// The kind of an inbox message. Its name decides the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InboxMessageKind {
-    /// To pause (`command/pause`), to go on (`command/resume`), to end for good (`command/cancel`). It is never refused for want of room.
+    /// `command/pause`, `command/resume` or `command/cancel`. A full inbox still accepts it.
     Command,
-    /// The answer to an interrupt: `answer/` and its key.
+    /// The answer to an interrupt: `answer/` and the key of the interrupt.
     Answer,
-    /// A signal, or whatever else it is called.
+    /// A signal. Every other name is a signal too.
     Signal,
 }
 
-/// What a store does with a command.
+/// How a store adds a command to an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandAction {
-    /// Nothing: this message says the same, and nobody took it.
+    /// Add nothing: an equal command with this number still waits to be taken.
     Known(u64),
-    /// It is added, and these are removed: what they say does not count any more.
+    /// Add the command and remove these, which it replaces.
     Instead(Vec<u64>),
 }
 
 impl NewMessage {
-    /// What it is.
+    /// Returns the kind of the message, which its name decides.
     pub fn kind(&self) -> InboxMessageKind {
         match self.name.as_str() {
             PAUSE | RESUME | CANCEL => InboxMessageKind::Command,
@@ -44,8 +46,11 @@ impl NewMessage {
         }
     }
 
-    /// What to do with it, if it is a command: `untaken` are the commands in the inbox that nobody took, with their numbers and names, in order.
-    /// Of pause and resume the last counts; a cancel stays. So there are two of them at most.
+    /// Decides how a store adds this command to an inbox.
+    ///
+    /// `untaken` are the commands that wait to be taken, with their numbers and names, in order.
+    /// The last pause or resume replaces earlier ones, and a cancel stays, so at most two commands
+    /// wait.
     pub fn among(&self, untaken: &[(u64, String)]) -> CommandAction {
         let is_cancel = self.name == CANCEL;
         let rivals = || untaken.iter().filter(|(_, name)| (name == CANCEL) == is_cancel);

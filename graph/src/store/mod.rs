@@ -1,21 +1,37 @@
-//! `Store`: one fenced log per run, and an inbox beside it. A store keeps bytes, counts sequences and epochs, and knows nothing of graphs.
+//! Where durable runs live: the [`Store`] trait and its implementations.
 //!
-//! A **run** is a row ([`RunInfo`]), a log of [`Row`]s numbered from 1 without gaps, and an inbox. Whoever drives a run has **claimed** it: the
-//! claim gave it an epoch that no other claim has, and a lease that it renews. What a store must keep true, whatever happens to it:
+//! | store | durability | use it for |
+//! |---|---|---|
+//! | [`MemoryStore`] | none | tests, and programs that may lose their runs |
+//! | `SqliteStore` (feature `sqlite`) | one file | one machine, any number of processes |
+//! | `PostgresStore` (feature `postgres`) | a database server | many machines |
 //!
-//! 1. A commit lands only where the run's epoch and head are those the driver names and the run is held; else it is
-//!    [`Fenced`](StoreError::Fenced) and nothing changes. The epoch and the head are changed in the run's own row, by claims and commits
-//!    alike, so that a stale commit and a claim cannot both win.
-//! 2. A commit is all or nothing. It is answered after it is durable, and never before. An error may mean that it landed after all:
-//!    repeating it is answered as the first time.
-//! 3. Epochs and heads never fall. Sequences have no gaps, except below `oldest`, where [`prune`](Store::prune) was told to make them.
-//! 4. Times are the store's: leases, timers and ages are judged by one clock, the database's, never that of a caller.
-//! 5. What is refused changes nothing.
+//! A store keeps bytes and counts sequences and epochs. It knows nothing about graphs. A **run** in
+//! a store is three things: its own row ([`RunInfo`]), a log of [`Row`]s numbered from 1 without
+//! gaps, and an inbox.
 //!
-//! Every method may be called from any task and may be dropped at any await: what was asked for then happens wholly or not at all.
-//! [`conformance`] (feature `conformance`) is this text as a suite to run on a store of your own.
+//! A driver must **claim** a run before it executes the run. Each claim gets a new epoch (the
+//! fencing token) and a lease, which the driver renews.
 //!
-//! Read in this order: this file, `record` (what the bytes are), `memory` (the whole contract in one file), `sqlite`, `postgres`.
+//! Invariants of every store:
+//! 1. A commit succeeds only if the run is held, and its epoch and head are the ones that the
+//!    driver names. Otherwise the commit is [`Fenced`](StoreError::Fenced) and changes nothing.
+//!    Claims and commits both change the epoch and the head in the run's own row, so a stale commit
+//!    and a claim cannot both succeed.
+//! 2. A commit is atomic. The store confirms it only after it is durable. After an error the commit
+//!    may still have succeeded; repeating it returns the first answer.
+//! 3. Epochs and heads never decrease. Sequences have no gaps, except below `oldest`, where
+//!    [`prune`](Store::prune) removed rows.
+//! 4. Leases, timers and ages use one clock, the store's, and never the clock of a caller.
+//! 5. A rejected call changes nothing.
+//!
+//! Any task may call any method. Every method is cancel safe in this sense: if its future is
+//! dropped, the operation happens completely or not at all.
+//!
+//! The module `conformance` (feature `conformance`) tests these invariants for your own store.
+//!
+//! Reading order: this file, `record` (the meaning of the bytes), `memory` (the contract in plain
+//! data), `sqlite`, `postgres`.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -67,98 +83,176 @@ use pleach_core::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the methods of a [`Store`] return.
+/// The future that the methods of a [`Store`] return.
 pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Where runs are kept. See the [module](self) for what must hold whatever happens.
+/// A place where durable runs live.
+///
+/// Applications use [`MemoryStore`], `SqliteStore` or `PostgresStore` and rarely call these
+/// methods. Implement the trait for another database; the [module](self) lists the invariants.
+///
+/// # Examples
+/// Lists the finished runs of one graph:
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::store::{Filter, RunStatus};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("double")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+/// let store = MemoryStore::new();
+/// assert_eq!(graph.run(21).id("job-1").checkpoint(&store).await?, 42);
+///
+/// let filters = vec![Filter::Graph("double".into()), Filter::Status(RunStatus::Finished)];
+/// let page = store.list(filters, None, 10).await?;
+/// assert_eq!(page.runs[0].id, "job-1");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Store: Send + Sync + 'static {
-    /// Makes a run with its first rows, numbered from 1, all of epoch 1; its head is the last of them.
+    /// Creates a run with its first rows, which are numbered from 1 and have epoch 1.
     ///
-    /// - With a [`lease`](NewRun::lease) it is held by that owner from the start, with epoch 1. Without one it waits to be claimed, as
-    ///   [`wake`](NewRun::wake) says, and the first claim gets epoch 2.
-    /// - A run that has this id is [`Exists`](StoreError::Exists) and stays as it is; unless it is this very run: still of epoch 1, held by
-    ///   the same owner, with the same last row. Then the answer had been lost, and is given again.
+    /// - With a [`lease`](NewRun::lease), that owner holds the run from the start, with epoch 1.
+    /// - Without a lease, the run waits for a claim as [`wake`](NewRun::wake) says, and the first
+    ///   claim gets epoch 2.
+    ///
+    /// A repeated call is answered like the first if the stored run is the same one: it still has
+    /// epoch 1, the same instance and owner, and the same last row.
+    ///
+    /// # Errors
+    /// [`Exists`](StoreError::Exists) if the store has another run with this id.
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim>;
 
-    /// Claims one run, or up to so many that are ready. Each claimed run is held by the owner until the lease ends, and its epoch is raised by
-    /// one. What is claimed is given back whole; of two that claim at once, each gets other runs.
+    /// Claims one run, or several runs that are ready.
     ///
-    /// [`One`](Wanted::One), whatever its status:
-    /// - no such run is [`Unknown`](StoreError::Unknown);
-    /// - one with a lease that has not ended, of another owner, is [`Held`](StoreError::Held), unless forced. An owner's own lease is no
-    ///   obstacle: it claims again because an answer was lost.
-    /// - a stuck one is [`Stuck`](StoreError::Stuck), unless forced: forcing tells it to go on, as [`RunStatus::Running`].
+    /// The owner holds each claimed run until the lease expires, and the epoch of the run grows by
+    /// one. Two concurrent calls never claim the same run.
     ///
-    /// [`Ready`](Wanted::Ready) gives runs of the graphs named, each with its version (fingerprint and schema): those whose status is live
-    /// ([`RunStatus::is_live`]), whose time to wake has come and whose lease has ended or that have none, those due longest first. None is an
-    /// empty list.
+    /// [`Wanted::One`] claims a run by its id, in any status. The owner's own lease is no obstacle:
+    /// an owner claims again when an answer was lost.
     ///
-    /// Claiming a run that still has an owner, whose lease has ended or is broken by force, counts as a takeover; a commit sets the count back to 0, and
-    /// so does forcing. A run with [`TAKEOVERS_MAX`] takeovers that would be taken over once more becomes [`RunStatus::Stuck`] instead, and is
-    /// not claimed.
+    /// [`Wanted::Ready`] claims runs of the named graph versions. A run is ready if its status is
+    /// live ([`RunStatus::is_live`]), its wake time has come, and it has no unexpired lease. The
+    /// run that has been due longest comes first. The answer is empty if no run is ready.
+    ///
+    /// A claim of a run that still has an owner counts as a takeover: its lease has expired, or
+    /// `force` broke it. A commit or a forced claim resets the count. After [`TAKEOVERS_MAX`]
+    /// takeovers, the next one makes the run [`RunStatus::Stuck`] instead of claiming it.
+    ///
+    /// # Errors
+    /// For [`Wanted::One`]:
+    /// - [`Unknown`](StoreError::Unknown) if the store has no run with this id.
+    /// - [`Held`](StoreError::Held) if another owner has an unexpired lease. `force` breaks the
+    ///   lease.
+    /// - [`Stuck`](StoreError::Stuck) if the run is stuck. `force` sets it to
+    ///   [`RunStatus::Running`].
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>>;
 
-    /// Makes the leases end `lease` from now. One run never delays the renewal of another: a run whose row cannot be changed soon is listed as
-    /// [`busy`](Renewed::busy), and runs that the caller does not hold as [`lost`](Renewed::lost). All others are renewed.
+    /// Extends the leases so that they expire `lease` from now.
     ///
-    /// A lease that has ended is renewed as long as nobody else has claimed the run. A lease of zero is [`Invalid`](StoreError::Invalid): call
-    /// [`release`](Self::release).
+    /// One run never delays the renewal of another. A run whose row is locked is listed as
+    /// [`busy`](Renewed::busy), and a run that the caller does not hold as [`lost`](Renewed::lost).
+    /// All other runs are renewed. An expired lease can be renewed until another owner claims the
+    /// run.
+    ///
+    /// # Errors
+    /// [`Invalid`](StoreError::Invalid) for a zero lease; call [`release`](Self::release) instead.
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed>;
 
-    /// Gives runs up, so that others can claim them. The answer lists those that the caller did not hold.
+    /// Releases runs, so that other drivers can claim them. Returns the runs that the caller did
+    /// not hold.
     ///
-    /// [`Release::AsIs`] does not change when a run wakes. [`Release::LeftToOthers`] is for a run that this caller cannot drive and others can: a live run is
-    /// not due before the rest is over, unless something is posted to it, and nothing is counted. [`Release::Troubled`] is for a run that could not be driven: it counts as a takeover and
-    /// keeps the reason. Such a run is not due before the rest is over, unless something is posted to it. The one that makes it
-    /// [`TAKEOVERS_MAX`] in a row, with no commit in between, makes the run [`RunStatus::Stuck`].
+    /// - [`Release::AsIs`] keeps the wake time of each run.
+    /// - [`Release::LeftToOthers`] is for a run that this caller cannot execute but others can. A
+    ///   live run becomes due after the rest time, or when it gets a message. This counts as no
+    ///   takeover.
+    /// - [`Release::Troubled`] is for a run that could not be executed. It stores the reason,
+    ///   counts as a takeover, and the run becomes due after the rest time or when it gets a
+    ///   message. The release number [`TAKEOVERS_MAX`] in a row without a commit makes the run
+    ///   [`RunStatus::Stuck`].
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>>;
 
-    /// Adds rows to a run's log and says how it stands from now on; see [`Commit`]. It lands only if the run is the instance named, is held with
-    /// the epoch named, and its head is the sequence before the first row, whether or not the lease has ended; else it is [`Fenced`](StoreError::Fenced).
+    /// Appends rows to the log of a run and updates its own row; see [`Commit`].
     ///
-    /// If it has landed before (the epoch is the same and the head is the last row, equal in its header, which has the checksum of the body), it is acknowledged again and changes
-    /// nothing.
+    /// The commit succeeds if the run is the named instance, is held with the named epoch, and its
+    /// head is the sequence before the first row. The lease may have expired.
+    ///
+    /// A repeated commit is confirmed again and changes nothing. It counts as repeated if the epoch
+    /// is the same and the last row of the log equals the last row of the commit. The header
+    /// contains the checksum of the body, so comparing headers is enough.
+    ///
+    /// # Errors
+    /// [`Fenced`](StoreError::Fenced) if one of these conditions does not hold.
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed>;
 
-    /// The run's row, or [`Unknown`](StoreError::Unknown).
+    /// Returns the run's own row.
+    ///
+    /// # Errors
+    /// [`Unknown`](StoreError::Unknown) if the store has no run with this id.
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo>;
 
-    /// Rows of a run's log, in the order of their sequences. Of many it gives the first ones only, at least one, and stops before
-    /// [`READ_ROWS_MAX`] rows or [`READ_BYTES_MAX`] bytes are passed: ask again for the rest.
+    /// Reads rows from the log of a run, in the order of their sequences.
     ///
-    /// - A sequence above the head is [`NoSuchRow`](StoreError::NoSuchRow); a range may end above it, and gives what there is.
-    /// - A row that was pruned is [`Pruned`](StoreError::Pruned), and so is a range that begins below the oldest row.
-    /// - A row that should be there and is not is [`Damaged`](StoreError::Damaged).
+    /// One call returns at least one row, and stops before it exceeds [`READ_ROWS_MAX`] rows or
+    /// [`READ_BYTES_MAX`] bytes. Call it again for the remaining rows. The store does not check the
+    /// content of the rows; [`Row::open`] does.
     ///
-    /// A store does not look into rows: [`Row::open`] finds other damage.
+    /// # Errors
+    /// - [`NoSuchRow`](StoreError::NoSuchRow) for a sequence above the head. A range may end above
+    ///   the head.
+    /// - [`Pruned`](StoreError::Pruned) for a pruned row, and for a range that starts below the
+    ///   oldest row.
+    /// - [`Damaged`](StoreError::Damaged) if a row is missing that was never pruned.
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>>;
 
-    /// Runs of which all filters are true, the youngest first, at most `count` of them and never more than [`LIST_MAX`]. A run whose own row is
-    /// damaged is in [`RunList::damaged`], and does not keep the others from being listed. `after` is
-    /// [`RunList::next`] of the page before: no run comes twice, and none that was there all the time is left out.
+    /// Lists the runs that match all filters, the newest first.
+    ///
+    /// Returns at most `count` runs and never more than [`LIST_MAX`]. Pass [`RunList::next`] of the
+    /// previous page as `after`. Across pages no run appears twice, and no run that existed all the
+    /// time is missing. A run whose own row is damaged appears in [`RunList::damaged`] and does not
+    /// hide the others.
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList>;
 
-    /// Puts a message into a run's inbox, held or not, and gives its number: from 1, without gaps. A live run is due at once.
+    /// Adds a message to the inbox of a run and returns its number, which counts from 1.
     ///
-    /// With a [`dedup`](NewMessage::dedup) text that the inbox has seen, taken or not, pruned or not, nothing is added, and the number is that of the first. A run that has
-    /// ended is [`Ended`](StoreError::Ended), one with [`INBOX_MAX`] signals, or so many answers, that nobody took is
-    /// [`InboxFull`](StoreError::InboxFull) for another. A command always has room, and [`NewMessage::among`] says what becomes of those before it; see
-    /// [`NewMessage::kind`].
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64>;
+    /// The run may be held or not. A live run becomes due at once.
+    ///
+    /// If the inbox already had a message with the same [`dedup`](NewMessage::dedup) text, nothing
+    /// is added and the number of the first message is returned. That holds even after the first
+    /// message was taken or pruned.
+    ///
+    /// A command always fits; [`NewMessage::among`] decides which earlier commands it replaces.
+    ///
+    /// # Errors
+    /// - [`Ended`](StoreError::Ended) if the run has ended.
+    /// - [`InboxFull`](StoreError::InboxFull) if [`INBOX_MAX`] messages of the same
+    ///   [kind](NewMessage::kind), signals or answers, wait to be taken.
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64>;
 
-    /// The messages of a run's inbox that were not taken, numbered above `after`, in order; of many the first ones, as for [`read`](Self::read).
+    /// Reads the messages of an inbox that no commit has taken, numbered above `after`, in order.
+    ///
+    /// One call is limited as [`read`](Self::read) is; call it again for the remaining messages.
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>>;
 
-    /// Removes what need not be kept, and says how many rows of a log, or how many runs, were removed; see [`Prune`].
+    /// Removes old rows of a log, or old runs, and returns how many it removed; see [`Prune`].
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64>;
 
-    /// Removes a run with all that belongs to it. No such run is [`Unknown`](StoreError::Unknown), one with a lease that has not ended is
-    /// [`Held`](StoreError::Held).
+    /// Removes a run with its log and its inbox.
+    ///
+    /// # Errors
+    /// [`Unknown`](StoreError::Unknown) if the store has no run with this id,
+    /// [`Held`](StoreError::Held) if the run has an unexpired lease.
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Resolves when runs may have become ready or got mail: a hint that spares waiting for the next poll. It may come for nothing, and may not
-    /// come at all; the default never does.
-    fn nudged(&self) -> BoxFuture<'_, ()> {
+    /// Waits for a hint that runs may have become ready or have received messages.
+    ///
+    /// A hint saves waiting for the next poll. It can come without a reason, and it can be lost.
+    /// The default implementation never completes.
+    fn hint(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 }
@@ -196,8 +290,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).list(filters, after, count)
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        (**self).post(run, post)
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        (**self).send_message(run, message)
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -212,7 +306,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).delete(run)
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        (**self).nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        (**self).hint()
     }
 }

@@ -1,17 +1,17 @@
-//! What all stores share about `read` and `list`: normalised queries, and checked answers.
+//! The shared parts of `read` and `list`: normalized queries and checked answers.
 
 use super::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_number, check_size};
 use super::{Filter, Row, Rows, RunInfo, RunStatus, StoreError, Timestamp};
 
-/// Which sequences to look for, in order.
+/// The sequences to read, in order.
 pub(super) enum RowQuery {
     Each(Vec<u64>),
-    /// From the first, to the last if there are so many.
+    /// From the first sequence to the last, or to the head if that is lower.
     Range(u64, u64),
 }
 
 impl RowQuery {
-    /// At most [`READ_ROWS_MAX`] sequences.
+    /// Normalizes a request of at most [`READ_ROWS_MAX`] sequences.
     pub(super) fn new(which: Rows) -> Result<Self, StoreError> {
         match which {
             Rows::Each(mut sequences) => {
@@ -30,7 +30,7 @@ impl RowQuery {
         }
     }
 
-    /// What must be there of a run whose log goes from `oldest` to `head`.
+    /// Returns the sequences that must exist in a log from `oldest` to `head`.
     pub(super) fn of_run(self, run: &str, head: u64, oldest: u64) -> Result<Vec<u64>, StoreError> {
         match self {
             Self::Each(sequences) => match sequences.iter().find(|sequence| **sequence > head || **sequence == 0) {
@@ -43,14 +43,15 @@ impl RowQuery {
     }
 }
 
-/// The highest key on the page of a list that begins after this place. A place has the bits of a key, whatever its sign: a damaged key leads on
-/// too, and not back to the first page.
+/// Returns the highest key on the page of a list that follows `after`. `after` has the bits of a
+/// key with either sign, so that a damaged key also leads to the next page and not back to the
+/// first.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn last_key(after: Option<u64>) -> i64 {
     after.map_or(i64::MAX, |after| (after as i64).saturating_sub(1))
 }
 
-/// The answer to a read: what is found, in order, as long as it is all there and not too much.
+/// The answer to a read: collects rows in order, up to the limits, and reports missing ones.
 pub(super) struct Answer<'a> {
     run: &'a str,
     oldest: u64,
@@ -63,7 +64,7 @@ impl<'a> Answer<'a> {
         Self { run, oldest, rows: Vec::new(), bytes: 0 }
     }
 
-    /// Whether more is wanted. A row that should be there and is not is an error.
+    /// Adds a row and returns whether more rows fit. A missing row is an error.
     pub(super) fn add(&mut self, sequence: u64, found: Option<Row>) -> Result<bool, StoreError> {
         let run = || self.run.to_string();
         let Some(row) = found else {
@@ -87,7 +88,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// All filters of a list together.
+/// All filters of a list, combined into one condition.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub(super) status: Option<RunStatus>,
@@ -99,7 +100,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// `None` if no run can be all of this.
+    /// Combines the filters. Returns `None` if no run can match all of them.
     pub(super) fn new(filters: Vec<Filter>) -> Option<Self> {
         let mut query = Self::default();
         let later = |one: &mut Option<Timestamp>, other| *one = Some(one.map_or(other, |one| one.max(other)));
@@ -111,7 +112,7 @@ impl Query {
                         return None;
                     }
                 }
-                // A name with a NUL is none that a store can have, and none that every database can be asked for.
+                // No stored name contains a NUL, and not every database accepts one in a query.
                 Filter::Graph(graph) if graph.contains('\0') => return None,
                 Filter::Graph(graph) => {
                     if query.graph.as_ref().is_some_and(|other| *other != graph) {

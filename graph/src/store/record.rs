@@ -1,131 +1,137 @@
-//! `Record`: what a row of a log says. Stores see it as bytes; `row` makes them and checks them.
+//! [`Record`]: the decoded form of a row. `row` encodes and checks the bytes.
 //!
-//! The header is JSON, so that a database can be looked into with its own tools. It says where the run's lines of control stand: a token is one
-//! line of control, the **frontier** is the list of the live ones. A header has the whole frontier, or the sequence of an earlier one that has.
+//! The header is JSON, so that database tools can read it. It says where the tokens of the run are.
+//! The **frontier** is the list of all live tokens. A header contains either the whole frontier, or
+//! the sequence of a record that does.
 
 use super::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The format of records that this version writes, and the latest that it reads.
+/// The format of the records that this version writes. It reads all formats up to this one.
 ///
-/// 1: as it began. 2: `keys_of`, `undo_before`.
+/// Format 2 added `keys_of` and `undo_before`.
 pub const FORMAT: u32 = 2;
 
-/// A row of a log, decoded.
+/// A decoded row of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The run's id.
+    /// The id of the run that wrote it.
     pub run: String,
-    /// The sequence: from 1, without gaps.
+    /// The sequence in the log, from 1 without gaps.
     pub sequence: u64,
-    /// What it is about.
+    /// The header: graph, kind, node, frontier.
     pub header: Header,
-    /// The state or other payload, JSON as the engine wrote it.
+    /// The body: a state or another payload, as JSON of the engine.
     pub body: Vec<u8>,
 }
 
-/// What a record is about.
+/// The header of a record: everything except the body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The name of the graph.
+    /// The name of the run's graph.
     pub graph: String,
-    /// The fingerprint of the graph that wrote it.
+    /// The fingerprint of the graph that wrote the record.
     pub fingerprint: String,
-    /// The version of the state's type.
+    /// The version of the graph's state type.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub schema: u32,
-    /// The epoch of the claim under which it was written.
+    /// The epoch of the claim that wrote the record.
     pub epoch: u64,
-    /// What happened.
+    /// The kind of event that the record stores.
     pub kind: Kind,
-    /// The record that this one follows on its line of control; 0 if there is none.
+    /// The previous record of the same token; 0 if the record is the first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub parent: u64,
-    /// In which branches of which fan-outs, the outermost first.
+    /// The branches that contain the token, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<Fork>,
-    /// The node that it is about; empty for a start.
+    /// The node that the record belongs to; empty for a start.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
-    /// Where its line of control goes on.
+    /// The place where the token continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Place>,
-    /// The attempt at the node, from 1; 0 where there is none.
+    /// The attempt at the node, from 1; 0 for records without an attempt.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
-    /// How many nodes the run has visited.
+    /// The number of nodes that the run has visited.
     pub visits: u64,
-    /// How many visits follow one another on the line of control that it is about, up to this record; 0 if as many as the run has
+    /// The number of consecutive visits of the token, up to this record. 0 means that it equals
     /// [`visits`](Self::visits).
     #[serde(default, skip_serializing_if = "is_none")]
     pub iteration: u64,
-    /// When, by the store's clock as the driver carried it on. The records that a run is made with are sealed before the store has said what time
-    /// it is: there it is the driver's time of day, and [`RunInfo::created`](super::RunInfo::created) is the store's.
+    /// When the record was written, by the driver's estimate of the store's clock.
+    ///
+    /// The first records of a run are written before the store has reported its time. They have the
+    /// driver's time of day; [`RunInfo::created`](super::RunInfo::created) has the store's.
     pub at: Timestamp,
-    /// The last record that can be undone, this one included; 0 if there is none.
+    /// The last record with an undo, this one included; 0 if the run has none.
     #[serde(default, skip_serializing_if = "is_none")]
     pub undo: u64,
-    /// The record that can be undone before this one, if this one can be undone; 0 if there is none. Records of the first format have it in their
-    /// bodies.
+    /// For a record with an undo: the previous record with an undo; 0 if none. Records of format 1
+    /// have it in their bodies.
     #[serde(default, skip_serializing_if = "is_none")]
     pub undo_before: u64,
-    /// The record whose idempotency keys go on with this one, after a migration wrote it anew; 0 if it has its own.
+    /// After a migration: the record whose idempotency keys this record keeps; 0 if it has its own
+    /// keys.
     #[serde(default, skip_serializing_if = "is_none")]
     pub keys_of: u64,
     /// All live tokens after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontier: Option<Vec<LiveToken>>,
-    /// The last record that has the frontier, if this one has not. Records that make sense only together, as those of a rewind, name the last of
-    /// them: it has the frontier.
+    /// The record that has the frontier, if this one has not. Records that belong together, such as
+    /// the records of a rewind, name the last of them, which has the frontier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u64>,
 }
 
 impl Header {
-    /// How many visits follow one another on the line of control that it is about. Records of earlier versions only say how many the run had.
+    /// Returns the number of consecutive visits of the token. Records of earlier versions only have
+    /// the visits of the run.
     pub(crate) fn iterations(&self) -> u64 {
         if self.iteration == 0 { self.visits } else { self.iteration }
     }
 }
 
-/// What happened.
+/// The kind of a record: the event that it stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// The run began; the body is the first state, or the states of the frontier it was forked from.
+    /// The run started; the body is the first state, or the states of the frontier that the run was
+    /// forked from.
     Start,
-    /// A node is done; the body is the new state.
+    /// A node completed; the body is the new state.
     Step,
-    /// A branch has reached its join; the body is its state.
+    /// A branch reached its join; the body is its state.
     Arrive,
-    /// The branches are merged; the body is the merged state.
+    /// The branches were merged; the body is the merged state.
     Join,
-    /// An effect is done; the body is its result.
+    /// An effect completed; the body is its result.
     Effect,
-    /// An effect that may happen once at most is about to begin.
+    /// An at-most-once effect is about to start.
     Started,
-    /// An attempt at a node failed; the body is the error and when to try again.
+    /// An attempt at a node failed; the body has the error and the time of the next attempt.
     Attempt,
-    /// A node waits for an answer, a signal or a time; the body says for what.
+    /// A node started to wait for an answer, a signal or a time; the body describes the wait.
     Wait,
-    /// An answer, a signal or a time has come; the body is its payload.
+    /// An answer, a signal or a time arrived; the body is the payload.
     Wake,
-    /// A node was undone.
+    /// The undo of a node completed.
     Undo,
-    /// The run goes on from an earlier record, with new tokens.
+    /// The run continues from an earlier record, with new tokens.
     Rewind,
-    /// The run has ended; the body says how.
+    /// The run ended; the body has the outcome.
     End,
 }
 
-/// A branch of a fan-out, or the inside of a subgraph.
+/// One branch of a fan-out, or the inside of a subgraph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "(u64, u32)", from = "(u64, u32)")]
 pub struct Fork {
-    /// The sequence of the record that opened it.
+    /// The sequence of the record that opened the fan-out or the subgraph.
     pub sequence: u64,
-    /// Which branch. The highest number there is stands for the undo of that record.
+    /// The number of the branch. `u32::MAX` means the undo of that record.
     pub branch: u32,
 }
 
@@ -141,41 +147,42 @@ impl From<Fork> for (u64, u32) {
     }
 }
 
-/// Where a line of control stands.
+/// The place of a token in its graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Place {
-    /// Before this node.
+    /// Before this node, which has not started.
     Node(String),
-    /// Before the router behind this node: the node is done.
+    /// After this node, before its router.
     Router(String),
-    /// Before the fan-out behind this node.
+    /// After this node, before its fan-out.
     Fork(String),
-    /// Arrived at this join.
+    /// Arrived at this join, waiting for other branches.
     Join(String),
-    /// Failed at this node, in a fan-out that goes on without it.
+    /// Failed at this node, in a fan-out that continues without this branch.
     Failed(String),
-    /// At the end.
+    /// At the end of the graph.
     End,
 }
 
-/// What placed a token: it is the token's id.
+/// The id of a token: the record that placed it, and its number among the tokens of that record.
 pub type PlacedBy = Fork;
 
-/// A live line of control.
+/// A live token, as the frontier lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveToken {
-    /// The record that placed it, and which of those that this record placed.
+    /// The id of the token: the record that placed it, and its number among the tokens of that
+    /// record.
     pub id: PlacedBy,
-    /// In which branches of which fan-outs, the outermost first.
+    /// The branches that contain the token, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<Fork>,
-    /// Where it stands.
+    /// The place of the token in its graph.
     pub at: Place,
-    /// The record whose body is its state.
+    /// The record whose body is the state of the token.
     pub row: u64,
-    /// The records of its effects, waits and attempts.
+    /// The visit records of the current visit: effects, waits and attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<u64>,
 }

@@ -1,226 +1,241 @@
-//! The arguments and answers of the methods of [`Store`](super::Store).
+//! The arguments and results of the methods of [`Store`](super::Store).
 
 use super::{GraphVersion, Origin, Row, RunInfo, RunStatus, Timestamp};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A run to be made.
+/// A run to create with [`Store::create`](super::Store::create).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRun {
-    /// Its id, of 1 to [`TEXT_BYTES_MAX`] bytes.
+    /// The id of the run, 1 to [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) bytes.
     pub id: String,
-    /// The name of its graph.
+    /// The name of the graph of the run.
     pub graph: String,
-    /// Which shape of the graph, and which version of its state.
+    /// The fingerprint and schema of that graph.
     pub version: GraphVersion,
-    /// A number that tells it from every other run that ever has this id; below 2^63. Idempotency keys are made from it. 0 stands for runs that were
-    /// made before there was such a number.
+    /// A number below 2^63 that distinguishes this run from all other runs with the same id.
+    ///
+    /// Idempotency keys depend on it. 0 means a run from before this number was introduced.
     pub instance: u64,
-    /// Where it was forked from.
+    /// The run and row that this run is forked from.
     pub from: Option<Origin>,
-    /// Who holds it from the start.
+    /// The owner that holds the run from the start.
     pub lease: Option<Lease>,
-    /// When it is due, if nobody holds it or its holder dies. One that is due at once begins as [`RunStatus::Running`], any other as
+    /// When the run becomes due if it is not held, or its driver dies.
+    ///
+    /// A run with [`Wake::Now`] starts as [`RunStatus::Running`], any other as
     /// [`RunStatus::Waiting`].
     pub wake: Wake,
-    /// How long from now it may take, by the store's clock.
+    /// The time limit of the run, counted from now by the store's clock.
     pub deadline: Option<Duration>,
 }
 
-/// Who claims a run, and for how long.
+/// The owner of a claim and the duration of its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// One driver, unlike any other there ever is; of 1 to [`TEXT_BYTES_MAX`] bytes.
+    /// A name that is unique for each driver, 1 to [`TEXT_BYTES_MAX`](super::TEXT_BYTES_MAX) bytes.
     pub owner: String,
-    /// From now, by the store's clock.
+    /// The duration of the lease, counted from now by the store's clock.
     pub length: Duration,
 }
 
-/// Which runs to claim.
+/// The runs to claim with [`Store::claim`](super::Store::claim).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// This one.
+    /// One run, chosen by its id.
     One {
-        /// Its id.
+        /// The id of the run.
         run: String,
-        /// Whether a live lease is broken, and a stuck run told to go on.
+        /// Whether to break an unexpired lease and to continue a stuck run.
         force: bool,
     },
-    /// Some that are ready.
+    /// Any runs of these graphs that are ready.
     Ready {
-        /// The names and versions of the graphs that the caller can drive.
+        /// The names and versions of the graphs that the caller can execute.
         graphs: Vec<(String, GraphVersion)>,
-        /// How many at most.
+        /// The largest number of runs to claim.
         count: usize,
     },
 }
 
-/// A run that was claimed: its row as it is now, and the time, by the store's clock.
+/// A claimed run, and the time of the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The row, with the epoch that this claim was given.
+    /// The run's own row, with the epoch of this claim.
     pub run: RunInfo,
-    /// The store's clock when it was claimed. A driver counts on from here until the next commit or renewal tells the time.
+    /// The store's clock at the claim. The driver counts from here until the next commit or renewal
+    /// returns the time.
     pub now: Timestamp,
 }
 
-/// A run that somebody holds, as renewed.
+/// A run that a driver holds, identified by the epoch of its claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Held {
-    /// Its id.
+    /// The id of the held run.
     pub run: String,
-    /// Which run of this id.
+    /// The instance of the run; see [`NewRun::instance`].
     pub instance: u64,
-    /// The epoch of the claim.
+    /// The epoch of the claim that holds the run.
     pub epoch: u64,
 }
 
 impl Held {
-    /// The run of this row, as held by its last claim.
+    /// Returns the run as its last claim holds it.
     pub fn of(run: &RunInfo) -> Self {
         Self { run: run.id.clone(), instance: run.instance, epoch: run.epoch }
     }
 }
 
-/// What became of leases that were to be renewed.
+/// The leases that [`Store::renew`](super::Store::renew) could not extend, and the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
-    /// The caller does not hold these: the epoch or the instance is another, the run was given up, or is gone.
+    /// Runs that the caller does not hold: another epoch or instance, released, or deleted.
     pub lost: Vec<Held>,
-    /// Their rows are in use at this moment. They are as they were: ask again soon.
+    /// Runs whose rows were locked. Nothing changed; renew them again soon.
     pub busy: Vec<Held>,
-    /// The store's clock at this moment. A driver corrects its own by it.
+    /// The store's clock now. The driver corrects its estimate with it.
     pub now: Timestamp,
 }
 
-/// How a run is given up.
+/// How a run is released by [`Store::release`](super::Store::release).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// As it is: it is due when it was.
+    /// The run keeps its wake time.
     AsIs,
-    /// It is to be driven by others.
+    /// This caller cannot execute the run; other drivers can.
     LeftToOthers {
-        /// How long it is left alone.
+        /// How long the run is not due.
         rest: Duration,
     },
-    /// It could not be driven.
+    /// The run could not be executed. Counts as a takeover.
     Troubled {
-        /// Why, in words; cut to [`REASON_BYTES_MAX`] bytes.
+        /// The reason as text, shortened to [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes.
         reason: String,
-        /// How long it is left alone.
+        /// How long the run is not due.
         rest: Duration,
     },
 }
 
-/// What a driver writes at one moment: all of it, or none.
+/// One atomic write of a driver: rows of the log and changes of the run's own row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The run.
+    /// The id of the run to write to.
     pub run: String,
-    /// Which run of this id.
+    /// The instance of the run; see [`NewRun::instance`].
     pub instance: u64,
-    /// The epoch of the claim.
+    /// The epoch of the claim that holds the run.
     pub epoch: u64,
-    /// At least one row and at most [`ROWS_PER_COMMIT_MAX`], in sequence. The first follows the head.
+    /// The rows to append, 1 to [`ROWS_PER_COMMIT_MAX`](super::ROWS_PER_COMMIT_MAX), in sequence.
+    /// The first follows the head.
     pub rows: Vec<Row>,
-    /// The status from now on; `None` leaves it as it is.
+    /// The new status; `None` keeps the old one.
     pub status: Option<RunStatus>,
-    /// When the run is due from now on if nobody holds it; `None` leaves it as it is. A run with a status that is not live is never due.
+    /// When the run becomes due if it is not held; `None` keeps the old time. A run whose status is
+    /// not live is never due.
     pub wake: Option<Wake>,
-    /// The messages of the inbox that this commit takes, by their numbers. Their payloads go. One that is not there, or was taken, is passed over.
+    /// The numbers of the inbox messages that this commit takes. Their payloads are removed.
+    /// Unknown and taken numbers are ignored.
     pub takes: Vec<u64>,
-    /// The highest number of a message that the driver knows of. If there is a higher one and the run is live, the run is due at once whatever
-    /// [`wake`](Self::wake) says: nobody sleeps through mail.
+    /// The highest message number that the driver has read. If the inbox has a higher one and the
+    /// run is live, the run is due at once, regardless of [`wake`](Self::wake). So no message is
+    /// missed.
     pub seen: u64,
-    /// The graph's shape and state version from now on, after a migration.
+    /// The new graph version, after a migration.
     pub version: Option<GraphVersion>,
-    /// Whether the run is given up with this commit.
+    /// Whether this commit also releases the run.
     pub release: bool,
-    /// The time at which the run is to end from now on; `None` leaves it as it is.
+    /// The new deadline; `None` keeps the old one.
     pub deadline: Option<Deadline>,
 }
 
-/// When a run is to end at the latest.
+/// The latest time at which a run must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// At no time.
+    /// The run has no deadline at all.
     Never,
-    /// At this time, by the store's clock.
+    /// The run must end at this time, by the store's clock.
     At(Timestamp),
 }
 
 impl Commit {
-    /// Rows of a run that is held so, and nothing else changed.
+    /// Creates a commit that appends rows and changes nothing else.
     pub fn new(held: Held, rows: Vec<Row>) -> Self {
         let Held { run, instance, epoch } = held;
         let (status, wake, takes, version, deadline) = (None, None, Vec::new(), None, None);
         Self { run, instance, epoch, rows, status, wake, takes, seen: u64::MAX, version, release: false, deadline }
     }
 
-    /// The run, as its driver holds it.
+    /// Returns the run as the driver of this commit holds it.
     pub fn held(&self) -> Held {
         Held { run: self.run.clone(), instance: self.instance, epoch: self.epoch }
     }
 }
 
-/// What a store says to a commit that is durable.
+/// The confirmation of a durable commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The highest number in the inbox, 0 if it was never posted to. Above what the driver has seen: there is mail.
+    /// The highest message number in the inbox; 0 if no message was ever sent. The driver has
+    /// unread messages if it is above [`Commit::seen`].
     pub posted: u64,
-    /// The store's clock at this moment. A driver corrects its own by it.
+    /// The store's clock now. The driver corrects its estimate with it.
     pub now: Timestamp,
 }
 
-/// When a run is due to be claimed.
+/// When a run becomes due to be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// At once.
+    /// The run is due at once.
     Now,
-    /// At a time, by the store's clock.
+    /// The run is due at this time, by the store's clock.
     At(Timestamp),
-    /// When something is posted to it.
+    /// The run is due when it gets a message.
     OnPost,
 }
 
-/// Which rows to read.
+/// The rows to read with [`Store::read`](super::Store::read).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// These sequences.
+    /// The rows with these sequences, in ascending order.
     Each(Vec<u64>),
-    /// All of these.
+    /// All rows of an inclusive range.
     Range(RangeInclusive<u64>),
 }
 
-/// How much of a row to read.
+/// The parts of each row that [`Store::read`](super::Store::read) returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Without the body, which is left empty: [`Row::open_header`] is all that can be done with it.
+    /// Only the headers; the bodies are empty. Use [`Row::open_header`] on such rows.
     Headers,
-    /// All of it.
+    /// Headers and bodies of the rows.
     Whole,
 }
 
-/// What to remove.
+/// The rows or runs to remove with [`Store::prune`](super::Store::prune).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prune {
-    /// Rows of a log, by its driver: all below `before` that are not among `keep`. `before` becomes the oldest row, unless the oldest was
-    /// above it; messages taken by rows below it go too, unless they have a dedup text: that is kept as long as the run. It is fenced by the epoch, and the head is never removed.
+    /// Removes rows of a log: all below `before` except the ones in `keep`.
+    ///
+    /// Only the driver of the run may do this; others are [`Fenced`](super::StoreError::Fenced).
+    /// `before` becomes the oldest row, unless the oldest is already above it. The head is never
+    /// removed. Messages that were taken by rows below `before` are removed too; the dedup texts
+    /// stay as long as the run.
     Rows {
-        /// The run, and the epoch of the claim.
+        /// The run, as its driver holds it.
         held: Held,
-        /// The first sequence of those that stay.
+        /// The lowest sequence that stays.
         before: u64,
-        /// Sequences below it that stay too.
+        /// Lower sequences that stay too.
         keep: Vec<u64>,
     },
-    /// Runs that have ended ([`RunStatus::has_ended`]) and were not changed for this long, nor are held; at most so many, the oldest first. A store that
-    /// outlives its process removes none if its recorded times show that the clock was wrong: it has jumped by more than a year, or the run ended before
-    /// 2024. That is logged.
+    /// Removes runs that have ended ([`RunStatus::has_ended`]), are not held, and have not changed
+    /// for `unchanged_for`. The oldest are removed first.
+    ///
+    /// SQLite and PostgreSQL remove no run if the recorded times show a wrong clock: a jump of more
+    /// than a year, or an end before 2024. They log a warning then.
     Ended {
-        /// How long, by the store's clock.
+        /// The minimum time since the last change, by the store's clock.
         unchanged_for: Duration,
-        /// How many at most.
+        /// The largest number of runs to remove.
         count: usize,
     },
 }

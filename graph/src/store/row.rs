@@ -1,31 +1,34 @@
-//! `Row`: a record as bytes, and the checksums that find every damage to them. Messages of the inbox are sealed alike.
+//! [`Row`]: a record as bytes with checksums. Inbox messages ([`NewMessage`]) are sealed the same
+//! way.
 //!
-//! The row's checksum covers the run's id, the sequence and the header; the header has that of the body, as it is stored. So the whole row is
-//! covered, and a header can be trusted without its body. CRC-32 finds every single flipped bit and every damage of up to 32 bits in a row,
-//! for certain, and other damage in all but one of 4 billion cases.
+//! The checksum of a row covers the run id, the sequence and the header. The header contains the
+//! checksum of the stored body. So the whole row is covered, and a header can be checked without
+//! its body. CRC-32 detects every burst of damage up to 32 bits, and misses other damage in one of
+//! 4 billion cases.
 
 use super::limits::{BODY, check_size, check_text};
 use super::{FORMAT, Header, Record, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with a log that has a row above its head.
+/// The damage of a log that has a row above its head.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) const STRAY_ROW: &str = "its log has a row that was never written to it";
 
-/// A record as bytes.
+/// A record as bytes, with a checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The sequence in the run's log.
+    /// The sequence in the run's log, from 1.
     pub sequence: u64,
-    /// What it is about, as JSON.
+    /// The header of the record, as JSON.
     pub header: Vec<u8>,
-    /// The payload, compressed or not.
+    /// The body, which may be compressed.
     pub body: Vec<u8>,
-    /// The checksum of run, sequence and header.
+    /// The checksum of run id, sequence and header.
     pub sum: u32,
 }
 
-/// The header as it is stored: the record's, and what is needed to read the rest.
+/// The stored form of the header: the header of the record, plus the format and the data about the
+/// body.
 #[derive(Serialize, Deserialize)]
 struct Stored<H> {
     format: u32,
@@ -37,19 +40,21 @@ struct Stored<H> {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct StoredBody {
     sum: u32,
-    /// The size before it was compressed, if it was.
+    /// The size before compression, if the body is compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     zstd: Option<usize>,
 }
 
-/// The body of a record, compressed and with its checksum. Packing needs neither a sequence nor a header, so it is done before any lock is taken.
+/// The body of a record, compressed and with its checksum.
+///
+/// Packing needs neither a sequence nor a header, so it runs before any lock is taken.
 pub(crate) struct PackedBody {
     bytes: Vec<u8>,
     about: StoredBody,
 }
 
 impl PackedBody {
-    /// Packs a body. One above the limit is [`TooLarge`](StoreError::TooLarge).
+    /// Compresses a body. A body above the limit is [`TooLarge`](StoreError::TooLarge).
     pub(crate) fn pack(body: Vec<u8>, body_bytes_max: usize) -> Result<Self, StoreError> {
         check_size(BODY, body.len(), body_bytes_max)?;
         let (bytes, zstd) = compression::pack(body)?;
@@ -64,12 +69,16 @@ struct FormatOnly {
 }
 
 impl Row {
-    /// A record as bytes. A body above the limit is [`TooLarge`](StoreError::TooLarge).
+    /// Encodes a record as a row, and compresses its body if the feature `zstd` is on.
+    ///
+    /// # Errors
+    /// [`TooLarge`](StoreError::TooLarge) for a body above `body_bytes_max`, and
+    /// [`Invalid`](StoreError::Invalid) for a run id that is empty or contains a NUL.
     pub fn seal(run: &str, sequence: u64, header: &Header, body: Vec<u8>, body_bytes_max: usize) -> Result<Self, StoreError> {
         Self::seal_packed(run, sequence, header, PackedBody::pack(body, body_bytes_max)?)
     }
 
-    /// A record as bytes, with a body that was packed before.
+    /// Encodes a record as a row, with a packed body.
     pub(crate) fn seal_packed(run: &str, sequence: u64, header: &Header, body: PackedBody) -> Result<Self, StoreError> {
         check_text("run id", run)?;
         let PackedBody { bytes: body, about } = body;
@@ -79,7 +88,12 @@ impl Row {
         Ok(Self { sequence, header, body, sum })
     }
 
-    /// The record, after all of it was checked. Damage is [`Damaged`](StoreError::Damaged), and names the row.
+    /// Checks all checksums and decodes the record.
+    ///
+    /// # Errors
+    /// [`Damaged`](StoreError::Damaged) with the sequence of the row,
+    /// [`Future`](StoreError::Future) for a later format, and
+    /// [`Compressed`](StoreError::Compressed) without the feature `zstd`.
     pub fn open(self, run: &str) -> Result<Record, StoreError> {
         let (header, stored) = self.checked_header(run)?;
         if crc32fast::hash(&self.body) != stored.sum {
@@ -93,12 +107,15 @@ impl Row {
         Ok(Record { run: run.to_string(), sequence, header, body })
     }
 
-    /// The header, after it was checked; nothing is said about the body.
+    /// Checks and decodes the header only. The body is not checked.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), except for errors of the body.
     pub fn open_header(&self, run: &str) -> Result<Header, StoreError> {
         self.checked_header(run).map(|(header, _)| header)
     }
 
-    /// Its bytes, header and body.
+    /// Returns the size in bytes, header and body together.
     pub fn size(&self) -> usize {
         self.header.len() + self.body.len()
     }
@@ -122,58 +139,62 @@ impl Row {
     }
 }
 
-/// A message for an inbox.
+/// A message to put into the inbox of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
-    /// What it is: the key that it answers, or the name of a signal.
+    /// The name: `signal/NAME`, `answer/KEY` or `command/VERB`; see [`kind`](Self::kind).
     pub name: String,
-    /// Posts of one run with the same text are one message.
+    /// The dedup text. Messages of one run with the same text are stored once.
     pub dedup: Option<String>,
-    /// What it says.
+    /// The content of the message, JSON for the messages of the engine.
     pub payload: Vec<u8>,
-    /// The checksum of run, name, dedup text and payload.
+    /// The checksum of run id, name, dedup text and payload.
     pub sum: u32,
 }
 
-/// A message in an inbox.
+/// A stored message of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxMessage {
-    /// Its number in the inbox, from 1.
+    /// The number in the inbox, from 1.
     pub number: u64,
-    /// When it was posted, by the store's clock.
+    /// When the message was added, by the store's clock.
     pub at: Timestamp,
-    /// What was posted.
+    /// The message as it was sent.
     pub post: NewMessage,
 }
 
 impl NewMessage {
-    /// A message with its checksum.
+    /// Creates a message with its checksum.
     pub fn seal(run: &str, name: impl Into<String>, dedup: Option<String>, payload: Vec<u8>) -> Self {
         let name = name.into();
-        let sum = sum_of_post(run, &name, dedup.as_deref(), &payload);
+        let sum = sum_of_message(run, &name, dedup.as_deref(), &payload);
         Self { name, dedup, payload, sum }
     }
 
-    /// The payload, after the message was checked.
+    /// Checks the checksum and returns the payload.
+    ///
+    /// # Errors
+    /// [`Damaged`](StoreError::Damaged) if the checksum differs.
     pub fn open(self, run: &str) -> Result<Vec<u8>, StoreError> {
-        if sum_of_post(run, &self.name, self.dedup.as_deref(), &self.payload) == self.sum {
+        if sum_of_message(run, &self.name, self.dedup.as_deref(), &self.payload) == self.sum {
             return Ok(self.payload);
         }
         Err(StoreError::Damaged { run: run.to_string(), sequence: 0, why: "the checksum of a message in its inbox differs" })
     }
 }
 
-/// The checksum of a row of a log.
+/// Returns the checksum of a row of a log.
 pub(super) fn sum_of_row(run: &str, sequence: u64, header: &[u8]) -> u32 {
     sum_of(&[run.as_bytes(), &sequence.to_le_bytes(), header])
 }
 
-fn sum_of_post(run: &str, name: &str, dedup: Option<&str>, payload: &[u8]) -> u32 {
+fn sum_of_message(run: &str, name: &str, dedup: Option<&str>, payload: &[u8]) -> u32 {
     let has_dedup = [u8::from(dedup.is_some())];
     sum_of(&[run.as_bytes(), name.as_bytes(), &has_dedup, dedup.unwrap_or("").as_bytes(), payload])
 }
 
-/// A checksum of several parts; each counts with its length, so that nothing can move from one to the next.
+/// Returns the checksum of several parts. Each part counts with its length, so a byte cannot move
+/// from one part to the next.
 pub(super) fn sum_of(parts: &[&[u8]]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     for part in parts {
@@ -189,10 +210,11 @@ mod compression {
     use crate::store::BODY_BYTES_MAX;
     use std::io::Read as _;
 
-    /// Smaller bodies are stored as they are.
+    /// Bodies up to this size are not compressed.
     const BYTES_MIN: usize = 4 << 10;
 
-    /// The body to store, and its size before if it was compressed. What does not become smaller stays as it is.
+    /// Returns the body to store, and its original size if it was compressed. A body that does not
+    /// become smaller is stored uncompressed.
     pub(super) fn pack(body: Vec<u8>) -> Result<(Vec<u8>, Option<usize>), StoreError> {
         if body.len() <= BYTES_MIN {
             return Ok((body, None));
@@ -201,7 +223,8 @@ mod compression {
         Ok(if packed.len() < body.len() { (packed, Some(body.len())) } else { (body, None) })
     }
 
-    /// Returns at most `size` bytes. Memory grows with what is decompressed, since a damaged header can name any size.
+    /// Decompresses at most `size` bytes. Memory grows with the output, because a damaged header
+    /// can name any size.
     pub(super) fn unpack(body: &[u8], size: usize, run: &str, sequence: u64) -> Result<Vec<u8>, StoreError> {
         let mut unpacked = Vec::with_capacity(size.min(BODY_BYTES_MAX));
         let limit = (size as u64).saturating_add(1);

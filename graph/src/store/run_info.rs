@@ -1,91 +1,114 @@
-//! `RunInfo`: a run's own row, and how runs are listed.
+//! [`RunInfo`]: a run's own row, and the filters and pages of run lists.
 
 use super::time::Timestamp;
 use std::fmt;
 
-/// A run's own row.
+/// A run's own row: everything that a store knows about the run except its log and inbox.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::store::RunInfo;
+///
+/// async fn print_status(store: &impl Store, run: &str) -> Result<(), pleach::store::StoreError> {
+///     let RunInfo { status, head, owner, .. } = store.head(run).await?;
+///     println!("{run}: {status} at record {head}, driven by {owner:?}");
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Its id.
+    /// The id of the run, unique within its store.
     pub id: String,
-    /// The name of its graph.
+    /// The name of the graph of the run.
     pub graph: String,
-    /// The graph's shape and state version.
+    /// The fingerprint and schema of that graph.
     pub version: GraphVersion,
-    /// Which of the runs that ever had this id: see [`NewRun::instance`](super::NewRun::instance).
+    /// Distinguishes this run from earlier runs with the same id; see
+    /// [`NewRun::instance`](super::NewRun::instance).
     pub instance: u64,
-    /// How it stands.
+    /// The current status of the run.
     pub status: RunStatus,
-    /// The number of its last claim.
+    /// The number of the last claim; the fencing token.
     pub epoch: u64,
-    /// The sequence of its last row.
+    /// The sequence of the last row of the log.
     pub head: u64,
-    /// The sequence from which on no row is missing.
+    /// The sequence from which no row is missing.
     pub oldest: u64,
-    /// Who holds it, or held it and died.
+    /// The owner that holds the run, or whose lease expired.
     pub owner: Option<String>,
-    /// Until when, by the store's clock.
+    /// When the lease expires, by the store's clock.
     pub lease_until: Option<Timestamp>,
-    /// When it is due; `None` if it waits for a post, or will never be.
+    /// When the run is due; `None` if it waits for a message, or can never become due.
     pub wake_at: Option<Timestamp>,
-    /// How often it was taken over, or given up because it could not be driven, since its last commit.
+    /// The takeovers and releases with trouble since the last commit.
     pub takeovers: u32,
-    /// Why it could not be driven the last time, if nothing was committed since.
+    /// Why the run could not be executed the last time, unless a commit followed.
     pub trouble: Option<String>,
-    /// When it is to end at the latest.
+    /// When the run must end at the latest.
     pub deadline: Option<Timestamp>,
-    /// The highest number in its inbox, 0 if it was never posted to.
+    /// The highest message number in the inbox; 0 if no message was ever sent.
     pub posted: u64,
-    /// Where it was forked from.
+    /// The run and row that this run was forked from.
     pub from: Option<Origin>,
-    /// When it was made.
+    /// When the run was created, by the store's clock.
     pub created: Timestamp,
-    /// When it was made, or was last committed to.
+    /// When the run was created or last committed to.
     pub changed: Timestamp,
 }
 
-/// Which graph a run was made for.
+/// The version of a graph: its shape and its state type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GraphVersion {
-    /// The fingerprint of the graph's shape.
+    /// The fingerprint of the nodes and edges of the graph.
     pub fingerprint: String,
-    /// The version of the type of its state.
+    /// The version of the type of the graph's state.
     pub schema: u32,
 }
 
-/// A row of another run.
+/// A row of another run, from which a run was forked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Its id.
+    /// The id of the other run.
     pub run: String,
-    /// Its sequence.
+    /// The sequence of the row in its log.
     pub sequence: u64,
 }
 
-/// How a run stands.
+/// The status of a run in its store.
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | `Running` | `Waiting` | a commit of a run whose branches all wait |
+/// | `Waiting` | `Running` | a commit after an answer, signal or time has come |
+/// | `Running`, `Waiting` | `Stuck` | a claim or release after too many takeovers |
+/// | `Stuck` | `Running` | a claim with `force` |
+/// | `Running`, `Waiting` | an ended status | the last commit of the run |
+/// | an ended status | `Running` | a rewind |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// It has something to do.
+    /// The run can continue without waiting.
     Running,
-    /// It waits for an answer, a signal or a time.
+    /// The run waits for an answer, a signal or a time.
     Waiting,
-    /// It was taken over again and again without a commit, and is left alone until told to go on.
+    /// The run was taken over repeatedly without a commit. It stays unclaimed until a claim with
+    /// `force`.
     Stuck,
-    /// It came to its end.
+    /// The run reached its end successfully.
     Finished,
-    /// It failed, and there was nothing to undo.
+    /// The run failed, and no completed node had an undo.
     Failed,
-    /// It was cancelled for good.
+    /// The run was cancelled permanently, not only interrupted.
     Cancelled,
-    /// It failed, and what it had done was undone.
+    /// The run failed, and all its undos succeeded.
     Compensated,
-    /// It failed, and so did an undo.
+    /// The run failed, and one of its undos failed.
     CompensationFailed,
 }
 
 impl RunStatus {
-    /// All there are.
+    /// All statuses, in the order of the enum.
     pub const ALL: [Self; 8] = [
         Self::Running,
         Self::Waiting,
@@ -97,17 +120,17 @@ impl RunStatus {
         Self::CompensationFailed,
     ];
 
-    /// Whether such a run can become due.
+    /// Returns whether such a run can become due and be claimed as ready.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Running | Self::Waiting)
     }
 
-    /// Whether nothing more will happen to such a run, unless it is rewound.
+    /// Returns whether the run is over. Only a rewind can continue it.
     pub fn has_ended(self) -> bool {
         !self.is_live() && self != Self::Stuck
     }
 
-    /// The word that stores keep.
+    /// Returns the stored text of the status, for example `"running"`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -121,7 +144,7 @@ impl RunStatus {
         }
     }
 
-    /// The status that a word stands for.
+    /// Parses the text that [`as_str`](Self::as_str) returns.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
@@ -133,40 +156,51 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// What is asked of a run that is listed.
+/// A condition on the runs of a list. Several filters must all match.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::store::{Filter, RunStatus, StoreError};
+///
+/// async fn count_stuck(store: &impl Store) -> Result<usize, StoreError> {
+///     let filters = vec![Filter::Graph("orders".into()), Filter::Status(RunStatus::Stuck)];
+///     Ok(store.list(filters, None, 100).await?.runs.len())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Filter {
-    /// It stands so.
+    /// Matches runs that have this status.
     Status(RunStatus),
-    /// It is of the graph of this name.
+    /// Matches runs of the graph with this name.
     Graph(String),
-    /// It was made at this time or later.
+    /// Matches runs created at this time or later.
     CreatedSince(Timestamp),
-    /// It was made before this time.
+    /// Matches runs created before this time.
     CreatedBefore(Timestamp),
-    /// It was changed at this time or later.
+    /// Matches runs changed at this time or later.
     ChangedSince(Timestamp),
-    /// It was changed before this time.
+    /// Matches runs changed before this time.
     ChangedBefore(Timestamp),
 }
 
-/// A run whose own row is not what was written.
+/// A run whose own row is damaged, so that it cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRun {
-    /// Its id, as far as it can be read.
+    /// The id of the run, as far as it is readable.
     pub run: String,
-    /// What is wrong with the row.
+    /// Describes the damage in a few words.
     pub why: &'static str,
 }
 
-/// A page of runs.
+/// One page of a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunList {
-    /// The youngest first.
+    /// The runs of this page, the newest first.
     pub runs: Vec<RunInfo>,
-    /// Runs of this page whose own rows are damaged. Whether they match the filters cannot be known.
+    /// The runs of this page whose own rows are damaged. Filters cannot be applied to them.
     pub damaged: Vec<DamagedRun>,
-    /// Where the next page begins; `None` if this was the last.
+    /// The position to pass as `after` for the next page; `None` after the last page.
     pub next: Option<u64>,
 }

@@ -1,22 +1,24 @@
-//! Idempotency keys: hashes of a run and a token that are the same in every process and version.
+//! Idempotency keys: hashes of a run and a token that are equal in every process and version.
 
 use crate::token::TokenId;
 use sha2::{Digest as _, Sha256};
 
-/// What the idempotency keys of a run are made from.
+/// Computes the idempotency keys of one run.
 ///
-/// Keys of runs that were made before there was an instance are hashes by FNV-1a, which can be made to collide; they stay as they were. All others
-/// are the first 160 bits of a SHA-256, in the digits and letters of Crockford's base 32.
+/// A key is the first 160 bits of a SHA-256 in the digits of Crockford's base 32. Runs with
+/// instance 0 come from before instances existed. Their keys stay FNV-1a hashes, for which
+/// collisions can be constructed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyMaker<'a> {
     pub(crate) run: &'a str,
-    /// Which run of this id; `None` for a run that is not stored.
+    /// The instance of the run; `None` for a run that is not stored.
     pub(crate) instance: Option<u64>,
     pub(crate) is_undo: bool,
 }
 
 impl KeyMaker<'_> {
-    /// A key for what a node does outside: the same for every attempt at one visit of one run, and for no other; another for its undo.
+    /// Returns the key of a visit. All attempts of one visit share it, no other visit has it, and
+    /// the undo has another one.
     pub(crate) fn of_visit(self, token: TokenId) -> String {
         let Self { run, instance, is_undo } = self;
         let TokenId { sequence, branch } = token;
@@ -38,7 +40,7 @@ impl KeyMaker<'_> {
         key_text(&hash.finalize())
     }
 
-    /// A key for one effect of a visit.
+    /// Returns the key of one effect of a visit.
     pub(crate) fn of_effect(self, token: TokenId, effect: &str) -> String {
         let visit = self.of_visit(token);
         if self.instance == Some(0) {
@@ -54,14 +56,14 @@ impl KeyMaker<'_> {
     }
 }
 
-/// The first 160 bits as 32 characters.
+/// Encodes the first 160 bits as 32 characters.
 fn key_text(hash: &[u8]) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let bit = |at: usize| usize::from(hash[at / 8] >> (7 - at % 8) & 1);
     (0..32).map(|digit| DIGITS[(0..5).fold(0, |value, at| value << 1 | bit(digit * 5 + at))] as char).collect()
 }
 
-/// FNV-1a with 128 bits: a hash that is the same on every machine and in every version.
+/// FNV-1a with 128 bits: a hash that is equal on every machine and in every version.
 pub(crate) struct Fnv(u128);
 
 impl Fnv {
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_fnv_1a() {
+    fn fnv_matches_the_published_test_vectors() {
         let of = |text: &str| {
             let mut hash = Fnv::new();
             hash.write(text.as_bytes());
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_keys_of_runs_without_an_instance_are_as_they_were() {
+    fn c7_keys_of_runs_without_an_instance_are_unchanged() {
         let maker = KeyMaker { run: "order-7", instance: Some(0), is_undo: false };
         let token = TokenId { sequence: 3, branch: 1 };
         assert_eq!(maker.of_visit(token), "89422c68438a8fddcebd3821d1f38ae6");
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_keys_are_the_same_in_every_version() {
+    fn c3_keys_are_equal_in_every_version() {
         let maker = KeyMaker { run: "order-7", instance: Some(77), is_undo: false };
         let token = TokenId { sequence: 3, branch: 1 };
         assert_eq!(maker.of_visit(token), "7tqnm7sq7p6eaf39hgdwytzgrwxqnsa3");

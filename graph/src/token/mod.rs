@@ -1,4 +1,4 @@
-//! Tokens: the positions of control in a run, and how they are identified.
+//! Tokens: the positions of control in a run, and their ids.
 //!
 //! The id of a token is the sequence of the commit that placed it, and its branch. So each turn of
 //! a loop and each branch has a new id, and all attempts at one node share one id. Idempotency keys
@@ -14,28 +14,32 @@ use crate::store::Fork;
 use std::fmt;
 use std::sync::Arc;
 
-/// Which token: the commit that placed it, and which of those that this commit placed.
+/// The id of a token: the commit that placed it, and its number among the tokens of that commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TokenId {
     pub(crate) sequence: u64,
     pub(crate) branch: u32,
 }
 
-/// Where a token stands among the branches of the fan-outs around it: the outermost first, nothing outside of any.
+/// The position of a token among nested fan-outs: one branch number per fan-out, the outermost
+/// first.
+///
+/// The path of a token outside of any fan-out is empty. Two paths are equal if they have the same
+/// branches of the same fan-outs.
 #[derive(Clone, Default)]
 pub struct BranchPath {
     fan_out: Option<Arc<FanOutAt>>,
     branch: u32,
 }
 
-/// One fan-out of a run: where it stands, and the commit that opened it. Its branches share it.
+/// One fan-out of a run: its own path, and the commit that opened it. Its branches share it.
 pub(crate) struct FanOutAt {
     outer: BranchPath,
     fork: u64,
 }
 
 impl BranchPath {
-    /// The fan-out that the commit `fork` opened at this path.
+    /// Returns the fan-out that the commit `fork` opened at this path.
     pub(crate) fn fan_out(&self, fork: u64) -> Arc<FanOutAt> {
         Arc::new(FanOutAt { outer: self.clone(), fork })
     }
@@ -44,7 +48,7 @@ impl BranchPath {
         Self { fan_out: Some(Arc::clone(fan_out)), branch }
     }
 
-    /// The path as records have it.
+    /// Returns the path in the form of a record.
     pub(crate) fn forks(&self) -> Vec<Fork> {
         let mut forks = Vec::new();
         let mut at = self;
@@ -56,7 +60,7 @@ impl BranchPath {
         forks
     }
 
-    /// The numbers of the branches, the outermost first; empty outside of any fan-out.
+    /// Returns the branch numbers, the outermost first; empty outside of any fan-out.
     pub fn branches(&self) -> Vec<usize> {
         let mut branches = Vec::new();
         let mut at = self;
@@ -69,7 +73,7 @@ impl BranchPath {
     }
 }
 
-/// Two paths are equal when their branches are, and belong to the same fan-outs.
+/// Compares the branches, and the fan-outs that they belong to.
 impl PartialEq for BranchPath {
     fn eq(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self, other);
@@ -85,7 +89,7 @@ impl PartialEq for BranchPath {
 
 impl Eq for BranchPath {}
 
-/// A loop and not recursion: fan-outs may be nested deeply.
+/// Uses a loop instead of recursion, because fan-outs can be nested deeply.
 impl Drop for FanOutAt {
     fn drop(&mut self) {
         let mut fan_out = self.outer.fan_out.take();
@@ -106,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_lists_branches_from_the_outside() {
+    fn path_lists_branches_from_the_outside() {
         let inside = |path: &BranchPath, fork, branch| BranchPath::branch_of(&path.fan_out(fork), branch);
         let root = BranchPath::default();
         let deep = inside(&inside(&root, 3, 1), 7, 4);

@@ -1,17 +1,17 @@
-//! What a token waits for, as callers see it.
+//! [`WaitView`]: a wait of a run, as callers see it.
 
 use crate::store::Timestamp;
 
-/// Something that a node waits for.
+/// One wait of a node: for an answer, a signal or a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitView {
     /// The key of the interrupt or the sleep, or the name of the signal.
     pub key: String,
-    /// What the node asks, as JSON.
+    /// The question of an interrupt, as JSON.
     pub question: Option<String>,
-    /// Until when it waits at most, by the store's clock.
+    /// When the wait ends at the latest, by the store's clock.
     pub due: Option<Timestamp>,
-    /// Whether it waits for a signal, and not for an answer or a time.
+    /// Whether the node waits for a signal, and not for an answer or a time.
     pub is_signal: bool,
 }

@@ -1,4 +1,4 @@
-//! Two future adapters: the first of two futures, and a future with its error boxed.
+//! Two future adapters: [`either`] completes with the first of two, [`ErrInto`] boxes the error.
 
 use pin_project_lite::pin_project;
 use pleach_core::{BoxError, BoxFuture};
@@ -6,7 +6,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Completes when the first of the two futures does.
+/// Completes when the first of the two futures completes.
 pub(crate) async fn either(mut one: BoxFuture<'_, ()>, mut other: BoxFuture<'_, ()>) {
     poll_fn(|cx| match one.as_mut().poll(cx) {
         Poll::Pending => other.as_mut().poll(cx),
@@ -16,7 +16,7 @@ pub(crate) async fn either(mut one: BoxFuture<'_, ()>, mut other: BoxFuture<'_, 
 }
 
 pin_project! {
-    /// A user's future with the error that the engine knows. An async block around it would hold it twice.
+    /// Converts the error of a user's future. An async block instead would store the future twice.
     pub(crate) struct ErrInto<F> {
         #[pin]
         pub(crate) future: F,

@@ -1,4 +1,4 @@
-//! Small parts that every layer uses.
+//! Small shared parts: future adapters, the runtime lookup, wakers and a work counter for tests.
 
 pub(crate) mod future;
 pub(crate) mod runtime;

@@ -1,9 +1,10 @@
-//! Finds the runtime of a run that was given none: that of the polling actor or task, else the
+//! Finds the runtime of a run without one: the runtime of the polling actor or task, else the
 //! current Tokio runtime.
 
 use pleach_core::{Runtime, current_runtime};
 use std::sync::Arc;
 
+/// Returns the runtime of the current task, or the current Tokio runtime.
 pub(crate) fn find() -> Option<Arc<dyn Runtime>> {
     current_runtime().or_else(on_tokio::current)
 }
@@ -14,7 +15,7 @@ mod on_tokio {
     use std::sync::{Arc, Mutex, PoisonError};
     use tokio::runtime::Handle;
 
-    /// The least of a runtime that a run alone needs. Whoever has a system or a scope has its runtime.
+    /// The minimal runtime for a run without a system or a scope, on Tokio.
     struct OnTokio {
         handle: Handle,
         start: tokio::time::Instant,

@@ -1,12 +1,12 @@
-//! One way to store the waker of a task behind a lock.
+//! [`set_waker`]: stores the waker of a task behind a lock.
 
 use std::borrow::Borrow;
 use std::task::Waker;
 
 /// Stores `waker` in the slot, unless the slot already wakes the same task.
 ///
-/// Foreign code can run when a waker is cloned or dropped. So the new waker is cloned before `lock` is called, and the replaced
-/// waker is dropped after the lock is released.
+/// Cloning or dropping a waker can run foreign code. So the new waker is cloned before `lock` is
+/// called, and the replaced waker is dropped after the lock is released.
 pub(crate) fn set_waker<G, W: From<Waker> + Borrow<Waker>>(
     lock: impl Fn() -> G,
     slot: impl Fn(&mut G) -> &mut Option<W>,

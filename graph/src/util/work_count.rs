@@ -1,12 +1,12 @@
 //! Counts the entries that loops over tokens, lanes and wakers visit, so that tests can check the
-//! cost of a step in a wide run. It does nothing outside of unit tests.
+//! cost of a step in a wide run. Outside of unit tests it does nothing.
 
 #[cfg(test)]
 thread_local! {
     static VISITED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// So many more entries were visited.
+/// Adds to the number of visited entries.
 #[inline(always)]
 pub(crate) fn visit(entries: u64) {
     #[cfg(test)]
@@ -15,7 +15,7 @@ pub(crate) fn visit(entries: u64) {
     let _ = entries;
 }
 
-/// How many entries this thread has visited since this was asked last.
+/// Returns the number of entries that this thread has visited since the last call.
 #[cfg(test)]
 pub(crate) fn take_visited() -> u64 {
     VISITED.with(|visited| visited.replace(0))
@@ -35,7 +35,7 @@ mod tests {
     use std::task::{Context, Poll, Wake, Waker};
     use std::time::Duration;
 
-    /// A runtime in which no time passes.
+    /// A runtime whose clock never advances.
     struct Still;
 
     impl Runtime for Still {
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// Lets branches go on one after the other.
+    /// Lets branches continue one after the other.
     #[derive(Default)]
     struct Turns(Mutex<(u32, HashMap<u32, Waker>)>);
 
@@ -82,7 +82,8 @@ mod tests {
         }
     }
 
-    /// A map of so many branches, each with an effect. They go on all at once, so many at a time, or one after the other.
+    /// A map in which each branch has an effect. The branches continue all at once, up to `limit`
+    /// at a time, or in turn.
     fn wide(limit: usize, in_turn: bool) -> CompiledGraph<u32> {
         let item = move |cx: NodeContext, n: u32| async move {
             if in_turn {
@@ -103,16 +104,13 @@ mod tests {
             .unwrap()
     }
 
-    /// How many entries are visited for each branch.
-    fn visited(branches: u32, limit: usize, in_turn: bool) -> u64 {
-        visited_by(wide(limit, in_turn), branches)
-    }
-
-    /// How many entries a run visits that begins with this number and ends with it, for each step.
+    /// Returns the entries per step that a run visits. The run begins and ends with the number
+    /// `branches`.
     fn visited_by(graph: CompiledGraph<u32>, branches: u32) -> u64 {
         take_visited();
         let run = graph.run(branches).on(Arc::new(Still)).extension(Turns::default());
-        // The clock stands still, so the lease is never renewed; it must outlast a busy machine.
+        // The clock does not advance, so the lease is never renewed. It must outlast a busy
+        // machine.
         let day = Duration::from_secs(24 * 60 * 60);
         let run = run.checkpoint(&MemoryStore::new()).lease(day).keep_records(10).max_iterations(u64::MAX);
         let (mut run, mut cx) = (run.into_future(), Context::from_waker(Waker::noop()));
@@ -126,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn c3_a_step_of_a_stored_map_visits_as_much_however_wide_the_map_is() {
+    fn c3_cost_of_a_step_does_not_grow_with_the_width_of_a_map() {
         for (limit, in_turn) in [(usize::MAX, false), (8, false), (usize::MAX, true)] {
-            let few = visited(1_000, limit, in_turn);
+            let few = visited_by(wide(limit, in_turn), 1_000);
             for branches in [4_000, 16_000] {
-                let many = visited(branches, limit, in_turn);
+                let many = visited_by(wide(limit, in_turn), branches);
                 let what = format!("{few} for each of 1,000, {many} for each of {branches}");
                 assert!(few < 60 && many <= few + few / 2 + 1, "limit {limit}, in turn: {in_turn}: {what}");
             }
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn c11_pruning_a_step_costs_as_much_however_many_steps_can_be_undone() {
+    fn c11_cost_of_pruning_does_not_grow_with_the_undoable_steps() {
         let undoable = |turns: u32| {
             let turn = |cx: NodeContext, n: u32| async move {
                 cx.record_undo(n);
@@ -160,7 +158,7 @@ mod tests {
         assert!(many <= few + few / 2 + 2, "{few} for each of 1,000 steps, {many} for each of 16,000");
     }
 
-    /// Remembers that it was woken.
+    /// Records that it was woken.
     #[derive(Default)]
     struct Woken(AtomicBool);
 
@@ -170,13 +168,13 @@ mod tests {
         }
     }
 
-    /// One branch waits for the end, all others for a signal of one name.
+    /// One branch waits for the signal `end`, all others for the signal `go`.
     fn signalled(branches: u32) -> CompiledGraph<u32> {
         let item = |cx: NodeContext, n: u32| async move {
             if n > 0 {
                 return Ok::<_, String>(cx.signal::<u32>("go").await);
             }
-            // Since it also waits for a time, the run is not given up meanwhile.
+            // It also waits for a time, so the run is not released meanwhile.
             let (mut end, mut alarm) = (cx.signal::<u32>("end"), cx.sleep("alarm", Duration::from_secs(86_400)));
             poll_fn(|polled| match alarm.as_mut().poll(polled) {
                 Poll::Ready(()) => Poll::Ready(Ok(0)),
@@ -200,11 +198,11 @@ mod tests {
             .unwrap()
     }
 
-    /// How many entries are visited for each signal, when each of so many branches is given one.
+    /// Returns the entries visited per signal, when each branch gets one.
     fn visited_by_signals(graph: &CompiledGraph<u32>, branches: u32) -> u64 {
         let store = MemoryStore::new();
         let run = graph.run(0).id("r").on(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
-        // The time of day counts for leases, and the machine may be slow.
+        // Leases use the time of day too, and the machine can be slow.
         let run = run.lease(Duration::from_secs(86_400));
         let (mut run, woken) = (run.into_future(), Arc::new(Woken::default()));
         let waker = Waker::from(Arc::clone(&woken));
@@ -216,32 +214,32 @@ mod tests {
             }
         };
         let remote = RunRemote::new(&store, "r");
-        let post = |name: &str| {
-            let posted = pin!(remote.signal(name, &1_u32)).poll(&mut Context::from_waker(Waker::noop()));
-            assert!(matches!(posted, Poll::Ready(Ok(()))));
+        let send = |name: &str| {
+            let sent = pin!(remote.signal(name, &1_u32)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(sent, Poll::Ready(Ok(()))));
         };
         assert!(drive().is_pending());
         take_visited();
         for _ in 0..branches {
-            post("go");
+            send("go");
             assert!(drive().is_pending());
         }
         let visited = take_visited() / u64::from(branches);
-        post("end");
-        let Poll::Ready(outcome) = drive() else { panic!("all were signalled") };
+        send("end");
+        let Poll::Ready(outcome) = drive() else { panic!("the run does not end after all signals") };
         assert_eq!(outcome.unwrap(), branches + 1);
         visited
     }
 
     #[test]
-    fn c9_signal_visits_as_much_however_many_branches_wait_for_its_name() {
+    fn c9_cost_of_a_signal_does_not_grow_with_the_waiting_branches() {
         let visited = |branches| visited_by_signals(&signalled(branches), branches);
         let (few, many) = (visited(250), visited(1_000));
         assert!(many <= few + few / 2 + 2, "{few} for each of 250 signals, {many} for each of 1,000");
     }
 
     #[test]
-    fn c9_signal_visits_as_much_however_many_branches_wait_inside_a_subgraph() {
+    fn c9_cost_of_a_signal_does_not_grow_with_branches_in_a_subgraph() {
         let around = |inner: CompiledGraph<u32>| {
             let graph = Graph::new("around").add_subgraph("inner", inner, |n: &u32| *n, |_, inner| inner);
             graph.add_edge("inner", END).set_entry("inner").compile().unwrap()
@@ -254,7 +252,8 @@ mod tests {
             assert!(many <= few + few / 2 + 2, "{depth} deep: {what}");
         }
     }
-    /// A map of so many branches, and after it a map of two, which are polled a thousand times.
+
+    /// A wide map, followed by a map of two branches that are polled a thousand times.
     fn narrow_after_wide() -> CompiledGraph<u32> {
         let slow = |n: u32| async move {
             let mut polls = 0;
@@ -282,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn c3_poll_of_a_narrow_fan_out_visits_as_little_after_a_wide_one() {
+    fn c3_poll_of_a_narrow_fan_out_is_cheap_after_a_wide_one() {
         let visited = visited_by(narrow_after_wide(), 1_000);
         assert!(visited < 60, "{visited} for each branch of the wide one");
     }
 
-    /// A runtime whose tasks are polled by the test, one after the other.
+    /// A runtime whose tasks the test polls one after the other.
     #[derive(Default)]
     struct Tasks(Mutex<Vec<BoxFuture<'static, ()>>>);
 
@@ -309,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A spawned map of so many branches. All wait for ever but the last, which fails.
+    /// A spawned map whose branches all stay pending, except the last, which fails.
     fn fails_at_last(branches: u32) -> CompiledGraph<u32> {
         let item = move |n: u32| async move { if n + 1 == branches { Err("the last fails") } else { pending().await } };
         Graph::new("fails")
@@ -322,7 +321,8 @@ mod tests {
             .unwrap()
     }
 
-    /// How many entries are visited for each branch of a spawned fan-out that fails. The run is polled whenever it was woken.
+    /// Returns the entries visited per branch of a spawned fan-out that fails. The run is polled
+    /// whenever it was woken.
     fn visited_by_cut_off(branches: u32) -> u64 {
         take_visited();
         let (tasks, woken) = (Arc::new(Tasks::default()), Arc::new(Woken(AtomicBool::new(true))));
@@ -356,12 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn f9_cutting_off_a_spawned_branch_visits_as_much_however_many_there_are() {
+    fn f9_cost_of_cancelling_a_branch_does_not_grow_with_the_branches() {
         let (few, many) = (visited_by_cut_off(250), visited_by_cut_off(1_000));
         assert!(many <= few + few / 2 + 2, "{few} for each of 250 branches, {many} for each of 1,000");
     }
 
-    /// A map of so many branches, each with two branches of its own: one fails, and the other waits until it is cut off.
+    /// A map in which each branch has two inner branches: one fails, and the other waits until it
+    /// is cancelled.
     fn fails_inside(grace: Option<Duration>) -> CompiledGraph<u32> {
         let pass = |n: u32| async move { Ok::<_, String>(n) };
         let stay = |cx: NodeContext, n: u32| async move {
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn f9_cutting_off_a_nested_fan_out_visits_as_much_however_many_there_are() {
+    fn f9_cost_of_cancelling_a_nested_fan_out_does_not_grow() {
         for grace in [None, Some(Duration::from_secs(1))] {
             let (few, many) = (visited_by(fails_inside(grace), 250), visited_by(fails_inside(grace), 1_000));
             let what = format!("{few} for each of 250 fan-outs, {many} for each of 1,000");

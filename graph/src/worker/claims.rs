@@ -29,7 +29,7 @@ pub(super) async fn claim_runs(core: Arc<WorkerCore>) {
         let Some(room) = core.room(1).await else { return };
         let Some(claiming) = core.begin_claim() else { return };
         // Subscribed before the claim, so that no run that becomes ready meanwhile is missed.
-        let hinted = core.store.nudged();
+        let hinted = core.store.hint();
         let wait = match claim(&core, room).await {
             Ok((claims, asked_at)) => {
                 failures = 0;

@@ -209,7 +209,8 @@ impl WorkerCore {
         let held = Held::of(&claim.run);
         let worker = Arc::downgrade(self);
         let ask_worker = move || worker.upgrade().into_iter().for_each(|worker| worker.want_renewal());
-        let lease = RunLease::kept(Arc::clone(&self.runtime), self.settings.lease, (asked_at, claim.now), ask_worker);
+        let lease =
+            RunLease::renewed_by_worker(Arc::clone(&self.runtime), self.settings.lease, (asked_at, claim.now), ask_worker);
         let lease = Arc::new(lease);
         let head = claim.run.head;
         let is_closing = self.change(|state| {
@@ -269,7 +270,7 @@ impl WorkerCore {
 
     /// Releases a run that itself could not be driven. The store counts it and lets the run rest.
     fn handle_trouble(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (core, release_work) = (Arc::clone(self), lease.take_leaving());
+        let (core, release_work) = (Arc::clone(self), lease.take_release_work());
         self.runtime.spawn(Box::pin(async move {
             if let Some(ReleaseWork { commit, .. }) = release_work {
                 commit.await;
@@ -320,7 +321,7 @@ impl WorkerCore {
 
     /// Returns the future that releases a run, unless it is already released.
     fn release_future(self: &Arc<Self>, lease: &Arc<RunLease>, held: &Held) -> Option<BoxFuture<'static, ()>> {
-        if let Some(release_work) = lease.take_leaving() {
+        if let Some(release_work) = lease.take_release_work() {
             return Some(release_work.all());
         }
         let (core, lease, held) = (Arc::clone(self), Arc::clone(lease), vec![held.clone()]);

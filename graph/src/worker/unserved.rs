@@ -26,7 +26,7 @@ impl WorkerCore {
     /// Releases a run that the store prevented from being driven. It stays in `held` for a moment,
     /// because the store may answer again soon.
     pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
-        let (wait, release_work) = (self.jitter(REST.0), lease.take_leaving());
+        let (wait, release_work) = (self.jitter(REST.0), lease.take_release_work());
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
         let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
@@ -80,7 +80,7 @@ impl WorkerCore {
     pub(super) fn handle_too_new(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (core, lease) = (Arc::clone(self), Arc::clone(lease));
         self.runtime.spawn(Box::pin(async move {
-            if let Some(ReleaseWork { commit, .. }) = lease.take_leaving() {
+            if let Some(ReleaseWork { commit, .. }) = lease.take_release_work() {
                 commit.await;
             }
             let (wait, follows) = match core.release_to_newer(&held, &lease).await {

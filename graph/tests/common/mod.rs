@@ -100,7 +100,7 @@ pub async fn errors_of_all_calls(store: &dyn Store, claim: &Claim) -> Vec<(&'sta
         ("head", store.head(run).await.unwrap_err()),
         ("read", store.read(run, Rows::Each(vec![1]), Parts::Whole).await.unwrap_err()),
         ("list", store.list(vec![], None, 9).await.unwrap_err()),
-        ("post", store.post(run, NewMessage::seal(run, "signal/go", None, vec![])).await.unwrap_err()),
+        ("post", store.send_message(run, NewMessage::seal(run, "signal/go", None, vec![])).await.unwrap_err()),
         ("inbox", store.inbox(run, 0).await.unwrap_err()),
         ("prune rows", store.prune(rows).await.unwrap_err()),
         ("prune ended", store.prune(Prune::Ended { unchanged_for: LONG, count: 9 }).await.unwrap_err()),
@@ -186,10 +186,10 @@ impl Drop for Folder {
 pub async fn check_hints_of_new_runs(here: &dyn Store, there: &dyn Store) {
     let mut hints = 0;
     for number in 0..100 {
-        let nudged = there.nudged();
+        let hint = there.hint();
         let id = format!("new {number}");
         here.create(queued(&id), vec![row(&id, 1, 1, b"{}")]).await.unwrap();
-        hints += u32::from(tokio::time::timeout(Duration::from_millis(500), nudged).await.is_ok());
+        hints += u32::from(tokio::time::timeout(Duration::from_millis(500), hint).await.is_ok());
         // The first hint may only say that it listens from now on.
         if hints == 2 {
             return;

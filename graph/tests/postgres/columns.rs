@@ -54,8 +54,8 @@ async fn all_damage(direct: &Client) -> Vec<(String, String)> {
 async fn make_bad(store: &PostgresStore, role: Role) {
     let claim = create_held(store, "bad").await;
     let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
-    store.post("bad", post("signal/go", "first")).await.unwrap();
-    store.post("bad", post("command/pause", "second")).await.unwrap();
+    store.send_message("bad", post("signal/go", "first")).await.unwrap();
+    store.send_message("bad", post("command/pause", "second")).await.unwrap();
     let status = (role == Role::Ended).then_some(RunStatus::Finished);
     store.commit(Commit { status, release: role != Role::Held, ..next(&claim, b"{}") }).await.unwrap();
 }
@@ -69,7 +69,7 @@ async fn check_bad(store: &PostgresStore, what: &str) {
     };
     let stale = Held { run: "bad".into(), instance: crate::common::INSTANCE, epoch: 1 };
     for (name, dedup) in [("signal/go", "first"), ("command/resume", "third"), ("signal/go", "fourth")] {
-        check("post", store.post("bad", NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec())).await.err());
+        check("post", store.send_message("bad", NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec())).await.err());
     }
     check("commit", store.commit(Commit::new(stale.clone(), vec![row("bad", 3, 1, b"{}")])).await.err());
     check("inbox", store.inbox("bad", 0).await.err());

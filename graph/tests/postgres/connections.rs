@@ -104,7 +104,7 @@ async fn c10_connections_to_a_demoted_server_are_dropped() {
     store.commit(next(&claim, b"{}")).await.unwrap();
     // A post that must not be repeated blindly is repeated, too: the server rejected it before it
     // did anything.
-    assert_eq!(store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap(), 1);
+    assert_eq!(store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap(), 1);
 }
 
 /// Records `synchronous_commit` at each commit to `pleach_run`.
@@ -132,7 +132,7 @@ async fn c1_no_change_is_committed_asynchronously() {
             watcher.batch_execute(WATCH).await.unwrap();
             create_held(&store, "r").await;
             store.create(queued("queued"), vec![row("queued", 1, 1, b"{}")]).await.unwrap();
-            store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
+            store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
             assert_eq!(store.claim(ready(9), lease("bob")).await.unwrap().len(), 1);
             let claim = store.claim(forced("r"), lease("bob")).await.unwrap().remove(0);
             store.commit(next(&claim, b"{}")).await.unwrap();

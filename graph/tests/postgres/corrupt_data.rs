@@ -25,7 +25,7 @@ async fn c10_corrupt_data_of_one_run_is_damage_to_that_run() {
         create_held(&store, "bad").await;
         store.create(queued("good"), vec![row("good", 1, 1, b"{}")]).await.unwrap();
         for id in ["bad", "good"] {
-            store.post(id, NewMessage::seal(id, "signal/go", None, vec![])).await.unwrap();
+            store.send_message(id, NewMessage::seal(id, "signal/go", None, vec![])).await.unwrap();
         }
         connect(&url).await.batch_execute(&CORRUPT.replace("{code}", code)).await.unwrap();
         let read = async |id| store.read(id, Rows::Each(vec![1]), Parts::Whole).await.map(drop);
@@ -51,7 +51,7 @@ async fn c10_corrupt_index_is_not_damage_to_a_run() {
     let claim = create_held(&store, "good").await;
     connect(&url).await.batch_execute(CORRUPT_INDEX).await.unwrap();
     let committed = store.commit(next(&claim, b"{}")).await.map(drop);
-    let posted = store.post("good", NewMessage::seal("good", "signal/go", None, vec![])).await.map(drop);
+    let posted = store.send_message("good", NewMessage::seal("good", "signal/go", None, vec![])).await.map(drop);
     for failed in [committed, posted] {
         assert!(matches!(&failed, Err(StoreError::Unavailable(_))), "{failed:?}");
     }

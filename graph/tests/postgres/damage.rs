@@ -54,7 +54,7 @@ async fn c2_damaged_row_stays_detected_after_later_writes() {
         assert_eq!(list.damaged.iter().map(|one| one.run.as_str()).collect::<Vec<_>>(), ["r"], "{column}");
         assert_eq!(list.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
         named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
-        named(store.post("r", NewMessage::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
+        named(store.send_message("r", NewMessage::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
         named(store.prune(Prune::Rows { held, before: 1, keep: vec![] }).await.unwrap_err());
         // Other runs are still claimed, and the run can be deleted once it is not held.
         let ready_again = "UPDATE pleach_run SET owner = NULL, lease_until = NULL, wake_at = 1 WHERE id = 'r'";
@@ -142,7 +142,7 @@ async fn c9_damaged_message_does_not_hide_the_others() {
     for damage in damages {
         let claim = create_held(&store, "r").await;
         for payload in [b"1", b"2", b"3"] {
-            store.post("r", NewMessage::seal("r", "signal/go", None, payload.to_vec())).await.unwrap();
+            store.send_message("r", NewMessage::seal("r", "signal/go", None, payload.to_vec())).await.unwrap();
         }
         direct.execute(&format!("UPDATE pleach_inbox SET {damage} WHERE n = 2"), &[]).await.unwrap();
         let messages = store.inbox("r", 0).await.unwrap();

@@ -70,7 +70,7 @@ async fn c10_stray_message_or_row_is_damage() {
     let stray = "INSERT INTO pleach_inbox (run, n, at, name, sum, payload) SELECT no, 1, 0, 'stray', 0, '' FROM pleach_run;
         INSERT INTO pleach_log (run, seq, sum, header, body) SELECT no, 2, 0, '', '' FROM pleach_run";
     direct.batch_execute(stray).await.unwrap();
-    let rejected = store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap_err();
+    let rejected = store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap_err();
     assert!(matches!(rejected, StoreError::Damaged { sequence: 0, .. }), "{rejected}");
     let rejected = store.commit(next(&claim, b"{}")).await.unwrap_err();
     assert!(matches!(rejected, StoreError::Damaged { sequence: 2, .. }), "{rejected}");

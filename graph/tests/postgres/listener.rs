@@ -34,7 +34,7 @@ async fn c15_listener_on_a_hanging_connection_reconnects() {
     let there = store(&format!("{}&keepalives_idle=1&connect_timeout=1", proxy.url(&url))).await;
     check_hints_of_new_runs(&here, &there).await;
     proxy.swallow_old_connections();
-    tokio::time::timeout(PATIENCE, there.nudged()).await.expect("it listens again and sends a hint");
+    tokio::time::timeout(PATIENCE, there.hint()).await.expect("it listens again and sends a hint");
     for run in here.list(vec![], None, 100).await.unwrap().runs {
         here.delete(&run.id).await.unwrap();
     }

@@ -81,7 +81,7 @@ async fn c13_calls_for_other_runs_do_not_wait_for_a_locked_row() {
     let end = Commit { status: Some(RunStatus::Finished), release: true, ..next(&ended, b"{}") };
     store.commit(end).await.unwrap();
     let frozen = freeze(&url, "locked").await;
-    at_once(store.post("a", NewMessage::seal("a", "signal/go", None, vec![]))).await.unwrap();
+    at_once(store.send_message("a", NewMessage::seal("a", "signal/go", None, vec![]))).await.unwrap();
     at_once(store.commit(next(&a, b"{}"))).await.unwrap();
     at_once(store.prune(Prune::Rows { held: Held::of(&a.run), before: 2, keep: vec![] })).await.unwrap();
     let claimed = at_once(store.claim(ready(9), lease("bob"))).await.unwrap();
@@ -134,7 +134,7 @@ async fn c13_call_for_a_locked_run_fails_with_the_reason() {
         assert!(error.to_string().contains("55P03") && error.to_string().contains("pg_locks"), "{error}");
     };
     check(at_once(store.commit(next(&claim, b"{}"))).await.unwrap_err());
-    check(at_once(store.post("r", NewMessage::seal("r", "signal/go", None, vec![]))).await.unwrap_err());
+    check(at_once(store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![]))).await.unwrap_err());
     check(at_once(store.claim(forced("r"), lease("bob"))).await.unwrap_err());
     check(at_once(store.release(vec![Held::of(&claim.run)], Release::AsIs)).await.unwrap_err());
     unfreeze(&frozen).await;
@@ -149,9 +149,9 @@ async fn c13_client_frozen_in_a_call_locks_nothing() {
     type Act = fn(PostgresStore) -> tokio::task::JoinHandle<()>;
     let acts: [(&str, Act); 4] = [
         ("post", |store| {
-            tokio::spawn(
-                async move { drop(store.post("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await) },
-            )
+            tokio::spawn(async move {
+                drop(store.send_message("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await)
+            })
         }),
         ("claim", |store| tokio::spawn(async move { drop(store.claim(forced("r"), lease("late")).await) })),
         ("prune", |store| {
@@ -173,7 +173,7 @@ async fn c13_client_frozen_in_a_call_locks_nothing() {
             let is_done = tokio::select! { done = &mut call => { done.unwrap(); true }, () = proxy.frozen() => false };
             let renewed = at_once(other.renew(vec![held], LONG)).await.unwrap();
             assert_eq!(renewed.busy, [], "{name} after {requests} requests");
-            at_once(other.post("r", NewMessage::seal("r", "signal/go", None, vec![]))).await.unwrap();
+            at_once(other.send_message("r", NewMessage::seal("r", "signal/go", None, vec![]))).await.unwrap();
             at_once(other.claim(forced("r"), lease("bob"))).await.unwrap();
             let deleted = at_once(other.delete("gone")).await;
             assert!(matches!(deleted, Ok(()) | Err(StoreError::Unknown { .. })), "{name}: {deleted:?}");
@@ -196,7 +196,7 @@ async fn c13_post_interrupted_at_any_point_leaves_nothing_locked() {
     let mut posted = 0;
     for polls in 1.. {
         let message = NewMessage::seal("r", "signal/go", Some(format!("{polls}")), vec![]);
-        let mut posting = store.post("r", message.clone());
+        let mut posting = store.send_message("r", message.clone());
         let mut left = polls;
         let polling = std::future::poll_fn(|cx| {
             left -= 1;
@@ -208,7 +208,7 @@ async fn c13_post_interrupted_at_any_point_leaves_nothing_locked() {
         let is_done = polling.await.is_ready();
         drop(posting);
         posted += 1;
-        assert_eq!(at_once(store.post("r", message)).await.unwrap(), posted, "it is stored once");
+        assert_eq!(at_once(store.send_message("r", message)).await.unwrap(), posted, "it is stored once");
         if is_done {
             assert!(polls > 2);
             break;
@@ -230,7 +230,7 @@ async fn c9_posts_of_many_clients_keep_the_limit_and_the_numbers() {
             for turn in 0..INBOX_MAX / 4 + 5 {
                 // Every tenth message has a dedup text that the other clients use, too.
                 let dedup = (turn % 10 == 0).then(|| format!("{turn}"));
-                match store.post("r", NewMessage::seal("r", "signal/go", dedup, vec![client])).await {
+                match store.send_message("r", NewMessage::seal("r", "signal/go", dedup, vec![client])).await {
                     Ok(number) => numbers.push(number),
                     Err(StoreError::InboxFull { .. }) => rejected += 1,
                     Err(error) => panic!("{error}"),
@@ -243,7 +243,7 @@ async fn c9_posts_of_many_clients_keep_the_limit_and_the_numbers() {
     for client in clients {
         all.extend(client.await.unwrap().0);
     }
-    while first.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.is_ok() {}
+    while first.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.is_ok() {}
     assert_eq!(first.head("r").await.unwrap().posted, INBOX_MAX as u64, "the limit is kept");
     let inbox: Vec<u64> = first.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
     assert_eq!(inbox, (1..=INBOX_MAX as u64).collect::<Vec<_>>(), "the limit is reached without gaps");
@@ -261,7 +261,7 @@ async fn c9_commands_of_many_clients_leave_one_of_each_kind() {
         clients.push(tokio::spawn(async move {
             for turn in 0..20 {
                 let name = ["command/pause", "command/resume", "command/cancel", "signal/go"][(turn + client) % 4];
-                store.post("r", NewMessage::seal("r", name, None, b"null".to_vec())).await.unwrap();
+                store.send_message("r", NewMessage::seal("r", name, None, b"null".to_vec())).await.unwrap();
             }
         }));
     }
@@ -301,7 +301,7 @@ async fn c13_writers_that_waited_for_a_row_decide_again() {
     let store = store(&url).await;
     let post = |name: &str, dedup: Option<&str>| -> Posting {
         let (store, post) = (store.clone(), NewMessage::seal("r", name, dedup.map(String::from), b"null".to_vec()));
-        Box::pin(async move { store.post("r", post).await })
+        Box::pin(async move { store.send_message("r", post).await })
     };
     let claim = |owner: &'static str| {
         let store = store.clone();

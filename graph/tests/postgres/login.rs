@@ -139,7 +139,7 @@ async fn c10_error_of_a_failed_creation_does_not_suggest_attach() {
     for _ in 0..20 {
         let error = graph.run(1).id("not made").checkpoint(&store).await.unwrap_err().to_string();
         if error.contains("Connection refused") {
-            assert!(!error.contains("attach") && error.contains("the run was not made"), "{error}");
+            assert!(!error.contains("attach") && error.contains("the run was not created"), "{error}");
             return;
         }
     }
@@ -201,7 +201,7 @@ mod tls {
         let cases = [
             (PostgresStore::builder(&url).tls(PostgresTls::roots_pem(other)), "certificate"),
             (PostgresStore::builder(&by_address).tls(PostgresTls::roots_pem(server.certificate.as_str())), "certificate"),
-            (PostgresStore::builder(&url).tls(PostgresTls::roots_pem("nothing")), "no certificate in them"),
+            (PostgresStore::builder(&url).tls(PostgresTls::roots_pem("nothing")), "contain no certificate"),
             // The system does not know this root.
             (PostgresStore::builder(&format!("{url}?sslmode=require")), "certificate"),
         ];

@@ -84,7 +84,7 @@ async fn call_all(store: &PostgresStore) {
     let claim = create_held(store, "r").await;
     create_held(store, "other").await;
     assert!(matches!(store.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await, Err(StoreError::Exists { .. })));
-    store.post("r", NewMessage::seal("r", "signal/go", Some("once".into()), vec![])).await.unwrap();
+    store.send_message("r", NewMessage::seal("r", "signal/go", Some("once".into()), vec![])).await.unwrap();
     store.inbox("r", 0).await.unwrap();
     for _ in 0..2 {
         store.commit(Commit { takes: vec![1], ..next(&claim, b"{}") }).await.unwrap();

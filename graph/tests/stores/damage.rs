@@ -138,7 +138,7 @@ fn c2_every_flipped_bit_of_the_row_of_a_run_is_found() {
         let new = NewRun { lease: Some(lease("ann")), from, ..queued(LONG_ID) };
         let claim = store.create(new, vec![row(LONG_ID, 1, 1, b"{}")]).await.unwrap();
         store.commit(next(&claim, b"{}")).await.unwrap();
-        store.post(LONG_ID, NewMessage::seal(LONG_ID, "signal/go", None, b"1".to_vec())).await.unwrap();
+        store.send_message(LONG_ID, NewMessage::seal(LONG_ID, "signal/go", None, b"1".to_vec())).await.unwrap();
         drop(store);
         look().await.unwrap()
     });
@@ -194,7 +194,7 @@ fn c2_damaged_row_of_a_run_stays_detected_after_later_writes() {
             assert_eq!(listed.damaged.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["r"], "{column}");
             assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["well"], "{column}");
             named(store.claim(forced("r"), lease("bob")).await.unwrap_err());
-            named(store.post("r", NewMessage::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
+            named(store.send_message("r", NewMessage::seal("r", "signal/go", None, b"1".to_vec())).await.unwrap_err());
             named(store.prune(Prune::Rows { held: held.clone(), before: 1, keep: vec![] }).await.unwrap_err());
             let last = Commit { status: Some(RunStatus::Finished), ..next(&claim, b"{}") };
             named(store.commit(last).await.unwrap_err());

@@ -40,13 +40,13 @@ fn c9_many_dedup_texts_do_not_slow_posts_down() {
         let (mut times, began) = (Vec::new(), Instant::now());
         for number in 1..=20_000_u64 {
             let post = || NewMessage::seal("r", "signal/go", Some(format!("dedup {number}")), b"1".to_vec());
-            assert_eq!(store.post("r", post()).await.unwrap(), number);
+            assert_eq!(store.send_message("r", post()).await.unwrap(), number);
             store.commit(Commit { takes: vec![number], ..crate::common::next(&claim, b"{}") }).await.unwrap();
             claim.run.head += 1;
             if number % 100 == 0 {
                 let (held, before) = (crate::common::holding("r", 1), claim.run.head);
                 store.prune(Prune::Rows { held, before, keep: vec![] }).await.unwrap();
-                assert_eq!(store.post("r", post()).await.unwrap(), number, "it is known after pruning");
+                assert_eq!(store.send_message("r", post()).await.unwrap(), number, "it is known after pruning");
             }
             if number % 5_000 == 0 {
                 times.push(began.elapsed());

@@ -84,7 +84,7 @@ async fn work(folder: &Path) {
     for round in 0..7 {
         if round == 4 {
             for run in RUNS {
-                assert_eq!(store.post(run, NewMessage::seal(run, "answer", None, b"yes".to_vec())).await.unwrap(), 1);
+                assert_eq!(store.send_message(run, NewMessage::seal(run, "answer", None, b"yes".to_vec())).await.unwrap(), 1);
             }
         }
         driver.commit(&store, |commit| if round == 4 { Commit { takes: vec![1], ..commit } } else { commit }).await;

@@ -266,10 +266,10 @@ async fn c10_files_that_are_not_a_store_are_rejected_with_the_reason() {
         assert!(std::fs::read(&path).ok() == before, "the file is unchanged");
     };
     std::fs::write(folder.file("text.db"), "not a database at all, but long enough to be taken for one".repeat(20)).unwrap();
-    rejected(folder.file("text.db"), "no SQLite file").await;
+    rejected(folder.file("text.db"), "not a SQLite file").await;
     tamper(&folder.file("other.db"), "CREATE TABLE theirs (a)");
     rejected(folder.file("other.db"), "another program").await;
-    rejected(folder.file("missing/runs.db"), "cannot be made").await;
+    rejected(folder.file("missing/runs.db"), "cannot be created").await;
     rejected(folder.0.clone(), "cannot be opened").await;
 
     let whole = folder.file("whole.db");

@@ -69,8 +69,8 @@ async fn end(store: &SqliteStore, id: &str) {
 async fn make_bad(store: &SqliteStore, role: Role) {
     let claim = create_held(store, "bad").await;
     let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
-    store.post("bad", post("signal/go", "first")).await.unwrap();
-    store.post("bad", post("command/pause", "second")).await.unwrap();
+    store.send_message("bad", post("signal/go", "first")).await.unwrap();
+    store.send_message("bad", post("command/pause", "second")).await.unwrap();
     let release = !matches!(role, Role::Held);
     let status = matches!(role, Role::Ended).then_some(RunStatus::Finished);
     store.commit(Commit { status, release, ..next(&claim, b"{}") }).await.unwrap();
@@ -87,7 +87,7 @@ async fn check_bad(store: &SqliteStore, well: &Held, what: &str) {
     let post = |name: &str, dedup: &str| NewMessage::seal("bad", name, Some(dedup.into()), b"1".to_vec());
     for (name, dedup) in [("signal/go", "first"), ("command/resume", "third"), ("signal/go", "fourth")] {
         let (answer, renewed) =
-            tokio::join!(store.post("bad", post(name, dedup)), store.renew(vec![stale.clone(), well.clone()], LONG));
+            tokio::join!(store.send_message("bad", post(name, dedup)), store.renew(vec![stale.clone(), well.clone()], LONG));
         check("post", answer.err());
         assert_eq!(renewed.unwrap().lost.iter().filter(|lost| lost.run == "well").count(), 0, "{what}");
     }
@@ -130,7 +130,7 @@ async fn check_one(path: &Path, role: Role, damage: &Damage) {
     let claimed = store.claim(ready(9), lease("bob")).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(claimed.iter().any(|claim| claim.run.id == "late"), "{what}");
     let post = NewMessage::seal("late", "signal/go", None, b"1".to_vec());
-    assert_eq!(store.post("late", post).await.unwrap(), 1, "{what}");
+    assert_eq!(store.send_message("late", post).await.unwrap(), 1, "{what}");
     store
         .prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })
         .await

@@ -127,7 +127,7 @@ fn c10_damaged_shared_page_is_damage_to_no_run() {
         let claim = store.claim(Wanted::One { run: "good".into(), force: false }, lease).await.unwrap().remove(0);
         let body = noise(8, 60_000);
         let committed = store.commit(next(&claim, &body)).await.map(drop);
-        let posted = store.post("good", NewMessage::seal("good", "signal/go", None, body)).await.map(drop);
+        let posted = store.send_message("good", NewMessage::seal("good", "signal/go", None, body)).await.map(drop);
         for failed in [committed, posted] {
             let text = failed.as_ref().map_err(ToString::to_string);
             assert!(matches!(failed, Err(StoreError::Unusable { .. })), "{failed:?}");

@@ -100,7 +100,7 @@ fn c10_damaged_row_is_named_and_stops_no_other_run() {
             assert!(is_damaged(&store.claim(one, lease("bob")).await.unwrap_err()), "{what}");
             assert!(is_damaged(&store.claim(forced("bad"), lease("bob")).await.unwrap_err()), "{what}");
             let post = NewMessage::seal("bad", "signal/go", None, b"1".to_vec());
-            assert!(is_damaged(&store.post("bad", post).await.unwrap_err()), "{what}");
+            assert!(is_damaged(&store.send_message("bad", post).await.unwrap_err()), "{what}");
             let again = store.create(queued("bad"), vec![row("bad", 1, 1, b"{}")]).await.unwrap_err();
             assert!(is_damaged(&again), "{what}");
             // Other runs continue, also in the same batch.
@@ -159,7 +159,7 @@ fn c10_damaged_message_is_returned_as_damaged_and_can_be_taken() {
             for number in 1..=3 {
                 let dedup = Some(format!("number {number}"));
                 let post = NewMessage::seal("r", "signal/go", dedup, number.to_string().into_bytes());
-                assert_eq!(store.post("r", post).await.unwrap(), number);
+                assert_eq!(store.send_message("r", post).await.unwrap(), number);
             }
             tamper(&path, &format!("UPDATE inbox SET {column} = {value} WHERE n = 2"));
             let opened: Vec<_> = store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.open("r")).collect();
@@ -200,11 +200,11 @@ fn c10_stray_rows_stop_only_their_run() {
         // The same for the inbox.
         db.execute_batch("INSERT INTO inbox SELECT no, 1, 0, 'stray', NULL, 0, NULL, x'' FROM run WHERE id = 'bad'").unwrap();
         let post = |run: &str| NewMessage::seal(run, "signal/go", None, b"1".to_vec());
-        let (rejected, landed) = tokio::join!(store.post("bad", post("bad")), store.post("well", post("well")));
+        let (rejected, landed) = tokio::join!(store.send_message("bad", post("bad")), store.send_message("well", post("well")));
         assert!(matches!(&rejected, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{rejected:?}");
         assert_eq!(landed.unwrap(), 1);
         db.execute_batch("DELETE FROM inbox WHERE name = 'stray'").unwrap();
-        assert_eq!(store.post("bad", post("bad")).await.unwrap(), 1);
+        assert_eq!(store.send_message("bad", post("bad")).await.unwrap(), 1);
     });
 }
 

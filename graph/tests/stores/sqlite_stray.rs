@@ -134,7 +134,7 @@ fn c10_rows_without_a_run_do_not_block_creations() {
                     claim.run.head += 1;
                 }
                 let post = pleach_graph::store::NewMessage::seal(run, "signal/go", None, b"1".to_vec());
-                assert_eq!(store.post(run, post).await.unwrap(), 1, "{stray}");
+                assert_eq!(store.send_message(run, post).await.unwrap(), 1, "{stray}");
                 assert_eq!(store.inbox(run, 0).await.unwrap().len(), 1, "{stray}");
             }
             // Their owner is unknown, so they stay for a repair by hand.

@@ -200,8 +200,8 @@ impl Store for FailingConnection {
         self.through(move || self.inner.list(filters, after, count))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.through(|| self.inner.post(run, post))
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.through(|| self.inner.send_message(run, message))
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -216,7 +216,7 @@ impl Store for FailingConnection {
         self.through(|| self.inner.delete(run))
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inner.nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        self.inner.hint()
     }
 }

@@ -93,8 +93,8 @@ impl Store for SlowStore {
         self.slowly(self.inner.list(filters, after, count))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.slowly(self.inner.post(run, post))
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.slowly(self.inner.send_message(run, message))
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
@@ -109,7 +109,7 @@ impl Store for SlowStore {
         self.slowly(self.inner.delete(run))
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
-        self.inner.nudged()
+    fn hint(&self) -> BoxFuture<'_, ()> {
+        self.inner.hint()
     }
 }

@@ -43,7 +43,7 @@ fn c9_signal_is_not_lost_if_its_node_times_out_during_the_take() {
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
         clock.sleep_until(clock.now() + Duration::from_millis(5)).await;
-        post.post("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+        post.send_message("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
     }));
     assert_eq!(sim.run(with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)).into_future()).unwrap(), 6);
 }
@@ -139,7 +139,7 @@ fn c9_signal_reaches_a_waiting_branch_while_another_works() {
     let (clock, post) = (sim.runtime(), store.clone());
     sim.runtime().spawn(Box::pin(async move {
         clock.sleep_until(clock.now() + Duration::from_secs(10)).await;
-        post.post("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
+        post.send_message("r", NewMessage::seal("r", "signal/go", None, b"5".to_vec())).await.unwrap();
     }));
     let began = sim.now();
     assert_eq!(

@@ -262,7 +262,7 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
             assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
             for (name, payload) in [("signal/go", b"20"), ("answer/more", b"21")] {
                 let post = NewMessage::seal("r", name, None, payload.to_vec());
-                sim.run(async { store.post("r", post).await }).unwrap();
+                sim.run(async { store.send_message("r", post).await }).unwrap();
             }
             store.fail_at(store.writes() + at - 1, fate);
             // Like a worker: only resume a run that is due.

@@ -348,7 +348,7 @@ fn c10_unknown_run_wrong_graph_and_invalid_id_are_clear_errors() {
     let store = MemoryStore::on(sim.runtime());
     let graph = chain();
     let error = sim.run(graph.resume("missing").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
-    assert!(error.to_string().contains("there is no run \"missing\""), "{error}");
+    assert!(error.to_string().contains("run \"missing\" does not exist"), "{error}");
     sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
     let other = Graph::new("other").add_node("a", add_one).add_edge("a", END).set_entry("a").compile().unwrap();
     let error = sim.run(other.resume("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();

@@ -114,7 +114,7 @@ fn c9_unread_signals_of_an_in_memory_run_leave_room_for_an_answer() {
 async fn post_damaged(store: &MemoryStore, name: &str) {
     let mut post = NewMessage::seal("r", name, None, b"7".to_vec());
     post.sum ^= 1;
-    store.post("r", post).await.unwrap();
+    store.send_message("r", post).await.unwrap();
 }
 
 #[test]

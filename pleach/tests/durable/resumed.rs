@@ -19,7 +19,7 @@ fn c9_taken_signal_leaves_the_inbox_and_is_not_taken_again() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let post = |payload: &'static [u8]| {
-        sim.run(async { store.post("r", NewMessage::seal("r", "signal/go", None, payload.to_vec())).await }).unwrap();
+        sim.run(async { store.send_message("r", NewMessage::seal("r", "signal/go", None, payload.to_vec())).await }).unwrap();
     };
     let paused = sim.run(with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(paused.fault(), RunFault::Paused { .. }), "{paused}");

@@ -131,7 +131,7 @@ fn c9_answer_to_a_spawned_subgraph_wakes_a_run_that_is_pausing() {
         let (clock, post) = (sim.runtime(), inside.clone());
         clock.clone().spawn(Box::pin(async move {
             clock.sleep_until(clock.now() + Duration::from_millis(posted)).await;
-            drop(post.post("r", NewMessage::seal("r", "answer/k", None, b"5".to_vec())).await);
+            drop(post.send_message("r", NewMessage::seal("r", "answer/k", None, b"5".to_vec())).await);
         }));
         let ended = dropped_after(&sim, with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)), dropped);
         sim.run(sim.sleep(Duration::from_secs(60)));

@@ -337,7 +337,10 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
             let error = world.end(run).unwrap_err();
             let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
             let text = failed.reason.to_string();
-            assert!(text.contains(if wrong { "u64" } else { "a String, and" }) || text.contains("its undo takes"), "{text}");
+            assert!(
+                text.contains(if wrong { "u64" } else { "a String for its undo" }) || text.contains("its undo takes"),
+                "{text}"
+            );
             let expected: &[&str] = if after { &["before"] } else { &[] };
             assert_eq!(world.stage.outside.take(), expected, "{wrong} {after} {stored}: no further effect and no undo");
             // An earlier effect cannot be undone without a payload, and the error says so.

@@ -212,7 +212,7 @@ fn c9_cancel_during_the_last_commit_does_not_cancel_a_later_rewind() {
         }
         // The last commit begins after the last sleep and takes ten milliseconds.
         clock.sleep_until(clock.now() + Duration::from_millis(4_994)).await;
-        store.post("r", NewMessage::seal("r", "command/cancel", None, b"\"\"".to_vec())).await.is_ok()
+        store.send_message("r", NewMessage::seal("r", "command/cancel", None, b"\"\"".to_vec())).await.is_ok()
     };
     let (outcome, is_posted) = world.sim.run(async { futures::join!(world.here(run).into_future(), post) });
     assert_eq!(world.info("r").status, RunStatus::Compensated, "{:?}", outcome.err().map(|error| error.to_string()));

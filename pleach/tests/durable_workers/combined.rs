@@ -109,7 +109,7 @@ fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: WriteFailure, kee
             for n in 0..5u32 {
                 sim.run(async {
                     store
-                        .post(
+                        .send_message(
                             "r",
                             NewMessage::seal(
                                 "r",

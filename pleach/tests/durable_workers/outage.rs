@@ -44,7 +44,10 @@ fn c10_short_outage_does_not_end_a_run() {
         let (outcome, ()) = sim.run(futures::future::join(run.into_future(), outage));
         assert_eq!(outcome.unwrap(), 8);
         assert_eq!(outside.take(), (0..8).map(|n| n.to_string()).collect::<Vec<_>>());
-        assert_eq!(events.take(), ["unavailable: the store did not do it: no way to the store", "answers"]);
+        assert_eq!(
+            events.take(),
+            ["unavailable: the store failed, and the operation may or may not have succeeded: no way to the store", "answers"]
+        );
     });
     let mut lines = logged.seen();
     lines.retain(|line| line.contains("run=outage"));

@@ -36,7 +36,7 @@ struct Bad {
 }
 
 const BAD: [(&str, &str); 4] = [
-    ("nan", "reads as itself"),
+    ("nan", "deserialize to an equal value"),
     ("mismatch", "a graph that has this node"),
     ("panics", "the options closure of its graph panicked"),
     ("undecodable", "does not decode as the state of this graph"),
@@ -131,7 +131,7 @@ fn c13_undrivable_runs_do_not_starve_good_ones() {
             bad.is_bad.store(false, SeqCst);
             let on = || sim.runtime();
             let error = bad.nan.resume("nan").checkpoint(&shared.store).on(on()).await.unwrap_err();
-            assert!(error.to_string().contains("reads as itself"), "{error}");
+            assert!(error.to_string().contains("deserialize to an equal value"), "{error}");
             assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1.0);
             assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
             assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);

@@ -30,7 +30,7 @@ fn f5_limit_inside_a_fan_out_returns_the_state_before_it() {
         [|run| run.max_iterations(9), |run| run.max_visits(9)];
     for limit in options {
         let error = block_on(async { limit(looping().run(10)).await }).unwrap_err();
-        assert!(error.fault().to_string().contains("as many as allowed"), "{error}");
+        assert!(error.fault().to_string().contains("reached the limit of"), "{error}");
         assert!(error.branch().branches().is_empty());
         assert_eq!(error.into_state(), Some(11));
     }

@@ -92,7 +92,7 @@ fn f7_node_with_grace_finishes_and_no_other_starts() {
         let log = Log::new();
         let (error, at) = cancel_after_a_second(sim, &two(sim, &log, 4, true));
         assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::Finished)));
-        assert_eq!(error.to_string(), "cancelled, and node \"tidy\" finished within its grace: enough");
+        assert_eq!(error.to_string(), "cancelled; node \"tidy\" finished within its cancel grace: enough");
         assert_eq!((error.into_state(), at), (Some(11), Duration::from_secs(5)));
         assert_eq!(log.take(), ["began", "saw enough", "tidied up", "dropped"]);
     });
@@ -104,7 +104,7 @@ fn f7_node_is_dropped_at_the_end_of_its_grace() {
         let log = Log::new();
         let (error, at) = cancel_after_a_second(sim, &two(sim, &log, 6, true));
         assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::CutOff)));
-        assert_eq!(error.to_string(), "cancelled, and node \"tidy\" was cut off at the end of its grace: enough");
+        assert_eq!(error.to_string(), "cancelled; node \"tidy\" was dropped at the end of its cancel grace: enough");
         assert_eq!(at, Duration::from_secs(6));
         assert_eq!(log.take(), ["began", "saw enough", "dropped"]);
     });

@@ -132,7 +132,7 @@ impl<S: Send + 'static> Engine<S> {
             Err(mut error) => {
                 let lane = self.lane(number);
                 let (at, path) = (lane.at, lane.path.clone());
-                let of_branch = error.rise_from(&path);
+                let of_branch = error.leave_branch(&path);
                 self.drop_values(at, || drop(of_branch));
                 if error.fault().ends_run() {
                     return JoinStep::Over(Err(error));

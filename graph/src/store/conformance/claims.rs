@@ -1,4 +1,4 @@
-//! Claims: who drives a run, for how long, and what is ready for whom.
+//! Claims: who holds a run, for how long, and which runs are ready for which worker.
 
 use super::fixture::{
     GRAPH, LONG, PRINT, SHORT, bodies, claim, claim_after_lease, claim_ready, create, held, holding, ids, lease, next, only,
@@ -13,11 +13,12 @@ use crate::store::{Claim, Commit, Deadline, Held, NewRun, Prune, Release, Renewe
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A live lease keeps others out, and the refusal says whose it is and how long it lasts. Force breaks it.
-pub async fn c6_a_held_run_is_not_claimed_unless_forced(store: &dyn Store) {
+/// A lease excludes other owners, and the error names the owner and the remaining time. `force`
+/// breaks the lease.
+pub async fn c6_held_run_is_claimed_only_by_force(store: &dyn Store) {
     let first = create(store, held("r")).await;
-    let refused = claim(store, "r", "bob", LONG).await.unwrap_err();
-    let StoreError::Held { run, owner, until, left } = &refused else { panic!("{refused}") };
+    let rejected = claim(store, "r", "bob", LONG).await.unwrap_err();
+    let StoreError::Held { run, owner, until, left } = &rejected else { panic!("{rejected}") };
     assert_eq!((run.as_str(), owner.as_str(), Some(*until)), ("r", "ann", first.run.lease_until));
     assert!(*left <= LONG && *left > LONG / 2, "{left:?}");
     assert!(claim_ready(store, "bob", LONG, 10).await.is_empty());
@@ -27,30 +28,31 @@ pub async fn c6_a_held_run_is_not_claimed_unless_forced(store: &dyn Store) {
     assert!(forced.now >= first.now && forced.run.lease_until == Some(forced.now.after(LONG)), "{forced:?}");
 }
 
-/// Whoever gave a run up has to claim it again.
-pub async fn c6_a_run_that_was_given_up_is_fenced(store: &dyn Store) {
+/// An owner that released a run must claim it again.
+pub async fn c6_released_run_is_fenced(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let one = holding("r", 1);
     assert_eq!(store.release(vec![one.clone()], Release::AsIs).await.unwrap(), []);
     assert_eq!(
         store.release(vec![one.clone()], Release::AsIs).await.unwrap(),
         std::slice::from_ref(&one),
-        "it is given up once"
+        "it is released once"
     );
     assert!(matches!(store.commit(next(&claimed, b"")).await, Err(StoreError::Fenced { .. })));
     assert_eq!(store.renew(vec![one.clone()], LONG).await.unwrap().lost, [one]);
     let claimed = claim(store, "r", "bob", LONG).await.unwrap();
-    assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 0), "nobody was taken over");
+    assert_eq!((claimed.run.epoch, claimed.run.takeovers), (2, 0), "this is no takeover");
     store.commit(Commit { release: true, ..next(&claimed, b"") }).await.unwrap();
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.lease_until), (None, None));
     create(store, queued("queued")).await;
     let unclaimed = Commit::new(holding("queued", 1), vec![row("queued", 2, 1, b"")]);
-    assert!(matches!(store.commit(unclaimed).await, Err(StoreError::Fenced { .. })), "nobody has claimed it");
+    assert!(matches!(store.commit(unclaimed).await, Err(StoreError::Fenced { .. })), "the run was never claimed");
 }
 
-/// A run that is deleted and made again under its id is another one: whoever drove the first has no say in it.
-pub async fn c6_a_run_that_was_made_again_is_another(store: &dyn Store) {
+/// A run that is deleted and created again with the same id is another instance, and the old driver
+/// is fenced.
+pub async fn c6_recreated_run_is_another_instance(store: &dyn Store) {
     let first = create(store, NewRun { lease: Some(lease("ann", SHORT)), ..queued("r") }).await;
     until(async || match store.delete("r").await {
         Err(StoreError::Held { .. }) => None,
@@ -60,7 +62,7 @@ pub async fn c6_a_run_that_was_made_again_is_another(store: &dyn Store) {
         }
     })
     .await;
-    // The same owner, the same epoch, the same head.
+    // The same owner, epoch and head.
     let second = create(store, NewRun { instance: first.run.instance + 1, ..held("r") }).await;
     assert_eq!((second.run.epoch, second.run.head, &second.run.owner), (1, 1, &first.run.owner));
     let stale = Held::of(&first.run);
@@ -73,19 +75,20 @@ pub async fn c6_a_run_that_was_made_again_is_another(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().instance, first.run.instance + 1);
 }
 
-/// A run that cannot be driven rests, unless something is posted to it, and is stuck with its reason in the end.
-pub async fn c13_a_run_that_cannot_be_driven_rests_and_is_stuck(store: &dyn Store) {
+/// A run that cannot be executed rests unless it gets a message, and becomes stuck with its reason
+/// in the end.
+pub async fn c13_troubled_run_rests_and_becomes_stuck(store: &dyn Store) {
     let first = create(store, held("r")).await;
     let troubled = |rest| Release::Troubled { reason: "a state that is not a number".into(), rest };
     assert_eq!(store.release(vec![Held::of(&first.run)], troubled(LONG)).await.unwrap(), []);
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble.as_deref()), (None, 1, Some("a state that is not a number")));
-    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
-    store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
-    let posted = only(claim_ready(store, "bob", LONG, 1).await);
-    assert_eq!((posted.run.takeovers, posted.run.epoch), (1, 2), "nobody was taken over");
-    // A commit starts the count again.
-    store.commit(next(&posted, b"")).await.unwrap();
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run rests");
+    store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
+    let woken = only(claim_ready(store, "bob", LONG, 1).await);
+    assert_eq!((woken.run.takeovers, woken.run.epoch), (1, 2), "this is no takeover");
+    // A commit resets the count.
+    store.commit(next(&woken, b"")).await.unwrap();
     let info = store.head("r").await.unwrap();
     assert_eq!((info.takeovers, info.trouble), (0, None));
     for time in 1..=TAKEOVERS_MAX {
@@ -96,26 +99,27 @@ pub async fn c13_a_run_that_cannot_be_driven_rests_and_is_stuck(store: &dyn Stor
             until(async || claim_ready(store, "bob", LONG, 1).await.pop()).await;
         }
     }
-    let refused = claim(store, "r", "eve", LONG).await.unwrap_err();
-    let StoreError::Stuck { takeovers: TAKEOVERS_MAX, reason: Some(reason), .. } = refused else { panic!("{refused}") };
+    let rejected = claim(store, "r", "eve", LONG).await.unwrap_err();
+    let StoreError::Stuck { takeovers: TAKEOVERS_MAX, reason: Some(reason), .. } = rejected else { panic!("{rejected}") };
     assert_eq!(reason, "a state that is not a number");
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
-    let told = take_over(store, "r", "eve", LONG).await;
-    assert_eq!((told.run.status, told.run.takeovers), (RunStatus::Running, 0));
-    // What a run that has ended is given up with changes nothing but its reason.
-    store.commit(Commit { status: Some(RunStatus::Finished), ..next(&told, b"") }).await.unwrap();
-    store.release(vec![Held::of(&told.run)], troubled(LONG)).await.unwrap();
+    let forced = take_over(store, "r", "eve", LONG).await;
+    assert_eq!((forced.run.status, forced.run.takeovers), (RunStatus::Running, 0));
+    // For an ended run, the release changes only the reason.
+    store.commit(Commit { status: Some(RunStatus::Finished), ..next(&forced, b"") }).await.unwrap();
+    store.release(vec![Held::of(&forced.run)], troubled(LONG)).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().status, RunStatus::Finished);
 }
 
-/// A run that its driver leaves to others rests, unless something is posted to it. However often that happens, it is not stuck.
-pub async fn c13_a_run_left_to_others_rests_and_is_not_counted(store: &dyn Store) {
+/// A run that is left to other drivers rests unless it gets a message. It never becomes stuck by
+/// that.
+pub async fn c13_run_left_to_others_rests_uncounted(store: &dyn Store) {
     let first = create(store, held("r")).await;
     assert_eq!(store.release(vec![Held::of(&first.run)], Release::LeftToOthers { rest: LONG }).await.unwrap(), []);
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble, info.changed), (None, 0, None, first.run.changed));
-    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "it rests");
-    store.post("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run rests");
+    store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
     let mut claimed = only(claim_ready(store, "bob", LONG, 1).await);
     for _ in 0..=TAKEOVERS_MAX {
         store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();
@@ -127,8 +131,8 @@ pub async fn c13_a_run_left_to_others_rests_and_is_not_counted(store: &dyn Store
     assert_eq!(store.head("r").await.unwrap().wake_at, None);
 }
 
-/// The time at which a run is to end is the store's, and is changed by commits.
-pub async fn c12_a_deadline_is_kept_with_the_run(store: &dyn Store) {
+/// The deadline of a run uses the store's clock, and commits change it.
+pub async fn c12_deadline_is_stored_with_the_run(store: &dyn Store) {
     let first = create(store, NewRun { deadline: Some(LONG), ..held("r") }).await;
     assert_eq!(first.run.deadline, Some(first.run.created.after(LONG)));
     store.commit(next(&first, b"")).await.unwrap();
@@ -137,15 +141,15 @@ pub async fn c12_a_deadline_is_kept_with_the_run(store: &dyn Store) {
     let sooner = first.run.created.after(SHORT);
     for deadline in [Deadline::At(sooner), Deadline::Never] {
         store.commit(Commit { deadline: Some(deadline), ..next(&claimed, b"") }).await.unwrap();
-        let kept = store.head("r").await.unwrap().deadline;
-        assert_eq!(kept, if deadline == Deadline::Never { None } else { Some(sooner) });
+        let stored = store.head("r").await.unwrap().deadline;
+        assert_eq!(stored, if deadline == Deadline::Never { None } else { Some(sooner) });
         claimed.run.head += 1;
     }
     assert_eq!(create(store, held("none")).await.run.deadline, None);
 }
 
-/// Many leases are renewed at once, and those that are lost are given back.
-pub async fn c6_renewing_tells_what_was_lost(store: &dyn Store) {
+/// One call renews several leases, and returns the runs that the caller does not hold.
+pub async fn c6_renewal_returns_lost_runs(store: &dyn Store) {
     for run in ["a", "b", "c"] {
         create(store, NewRun { lease: Some(lease("ann", Duration::from_secs(60))), ..queued(run) }).await;
     }
@@ -163,8 +167,8 @@ pub async fn c6_renewing_tells_what_was_lost(store: &dyn Store) {
     assert!(matches!(store.renew(vec![of("a")], Duration::ZERO).await, Err(StoreError::Invalid { .. })));
 }
 
-/// A driver that was slow loses nothing as long as nobody has claimed its run.
-pub async fn c6_a_lease_that_ended_is_renewed_if_nobody_claimed(store: &dyn Store) {
+/// A slow driver loses nothing until another driver claims its run.
+pub async fn c6_expired_lease_can_be_renewed_if_unclaimed(store: &dyn Store) {
     let claimed = create(store, NewRun { lease: Some(lease("ann", SHORT)), ..queued("r") }).await;
     create(store, queued("clock")).await;
     until(async || {
@@ -177,14 +181,15 @@ pub async fn c6_a_lease_that_ended_is_renewed_if_nobody_claimed(store: &dyn Stor
     assert!(matches!(claim(store, "r", "bob", LONG).await, Err(StoreError::Held { .. })));
 }
 
-/// A driver learns the store's time with each answer: from commits, also repeated ones, and from renewals, also of nothing.
-pub async fn c6_commits_and_renewals_tell_the_time(store: &dyn Store) {
+/// Each answer contains the store's time: commits, repeated commits, renewals, and renewals of
+/// nothing.
+pub async fn c6_commits_and_renewals_return_the_time(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let commit = next(&claimed, b"one");
     let committed = store.commit(commit.clone()).await.unwrap();
     assert_eq!(committed.now, store.head("r").await.unwrap().changed);
     let mut last = committed.now;
-    // Some stores show times with a resolution of a few milliseconds.
+    // Some stores have a resolution of a few milliseconds.
     let is_later = |earlier: Timestamp, now: Timestamp| now.after(Duration::from_millis(10)) >= earlier;
     assert!(is_later(claimed.now, last));
     for lease in [LONG, LONG * 2] {
@@ -198,15 +203,15 @@ pub async fn c6_commits_and_renewals_tell_the_time(store: &dyn Store) {
     }
 }
 
-/// The answer to a claim can be lost, too.
-pub async fn c6_an_owner_claims_again_what_it_holds(store: &dyn Store) {
+/// The answer to a claim can be lost, so the owner can claim again.
+pub async fn c6_owner_can_claim_its_run_again(store: &dyn Store) {
     create(store, held("r")).await;
     let again = claim(store, "r", "ann", LONG).await.unwrap();
     assert_eq!((again.run.epoch, again.run.takeovers), (2, 0));
 }
 
-/// A run sleeps until its time has come; then it is ready like any other.
-pub async fn c12_a_timer_makes_a_run_due(store: &dyn Store) {
+/// A run sleeps until its wake time, and is then ready.
+pub async fn c12_timer_makes_a_run_due(store: &dyn Store) {
     let claimed = create(store, held("soon")).await;
     let soon = claimed.now.after(Duration::from_millis(30));
     let sleeping =
@@ -221,12 +226,12 @@ pub async fn c12_a_timer_makes_a_run_due(store: &dyn Store) {
     })
     .await;
     assert_eq!(ids(&claims), ["soon"]);
-    assert!(claims[0].now >= soon, "it is claimed when it is due, not before");
+    assert!(claims[0].now >= soon, "the run is not claimed before it is due");
     assert_eq!(claims[0].run.status, RunStatus::Waiting);
 }
 
-/// A time to wake may be any number: one before all clocks is due, one after them never is.
-pub async fn c12_times_at_the_ends_of_the_range_wake_or_never_do(store: &dyn Store) {
+/// A wake time can be any number: before all clocks is due, after all clocks is never due.
+pub async fn c12_extreme_wake_times_are_due_or_never(store: &dyn Store) {
     let at = |id: &str, millis| NewRun { wake: Wake::At(Timestamp::from_millis(millis)), ..queued(id) };
     create(store, at("first", i64::MIN)).await;
     create(store, at("last", i64::MAX)).await;
@@ -236,8 +241,8 @@ pub async fn c12_times_at_the_ends_of_the_range_wake_or_never_do(store: &dyn Sto
     assert_eq!(ids(&claim_ready(store, "bob", LONG, 10).await), ["first", "committed"]);
 }
 
-/// A run that kills its drivers is left alone, listed, and goes on when told to.
-pub async fn c13_a_run_taken_over_too_often_is_stuck(store: &dyn Store) {
+/// A run that kills its drivers becomes stuck, is listed, and continues after a forced claim.
+pub async fn c13_run_taken_over_too_often_is_stuck(store: &dyn Store) {
     let dies = |owner: String| lease(&owner, SHORT);
     store.create(NewRun { lease: Some(dies("driver 0".into())), ..queued("r") }, rows("r", 1)).await.unwrap();
     for takeover in 1..=TAKEOVERS_MAX {
@@ -253,30 +258,30 @@ pub async fn c13_a_run_taken_over_too_often_is_stuck(store: &dyn Store) {
     assert!(matches!(claim(store, "r", "eve", LONG).await, Err(StoreError::Stuck { takeovers: TAKEOVERS_MAX, .. })));
     let listed = store.list(vec![crate::store::run_info::Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
     assert_eq!(listed.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r"]);
-    let told = take_over(store, "r", "eve", SHORT).await;
-    assert_eq!((told.run.status, told.run.takeovers), (RunStatus::Running, 0));
-    // A commit starts the count again.
+    let forced = take_over(store, "r", "eve", SHORT).await;
+    assert_eq!((forced.run.status, forced.run.takeovers), (RunStatus::Running, 0));
+    // A commit resets the count.
     let claimed = claim_after_lease(store, "r", "eva", SHORT).await.unwrap();
     assert_eq!(claimed.run.takeovers, 1);
     store.commit(next(&claimed, b"")).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().takeovers, 0);
 }
 
-/// The second creation is refused, and the first run stays as it is.
-pub async fn c14_a_run_id_is_taken_once(store: &dyn Store) {
+/// The second creation is rejected, and the first run is unchanged.
+pub async fn c14_run_id_is_created_once(store: &dyn Store) {
     create(store, held("r")).await;
     let before = store.head("r").await.unwrap();
     for other in [queued("r"), NewRun { lease: Some(lease("bob", LONG)), ..queued("r") }] {
-        let refused = store.create(other, rows("r", 2)).await;
-        assert!(matches!(&refused, Err(StoreError::Exists { run }) if run == "r"), "{refused:?}");
+        let rejected = store.create(other, rows("r", 2)).await;
+        assert!(matches!(&rejected, Err(StoreError::Exists { run }) if run == "r"), "{rejected:?}");
     }
     assert_eq!((store.head("r").await.unwrap(), bodies(store, "r").await.len()), (before, 1));
     let many = (0..8).map(|_| store.create(queued("many"), rows("many", 1))).collect();
     assert_eq!(together(many).await.iter().filter(|answer| answer.is_ok()).count(), 1);
 }
 
-/// The answer to a creation can be lost, too.
-pub async fn c14_a_repeated_creation_is_acknowledged_again(store: &dyn Store) {
+/// The answer to a creation can be lost, so the creation can be repeated.
+pub async fn c14_repeated_creation_is_confirmed_again(store: &dyn Store) {
     let first = store.create(held("r"), rows("r", 2)).await.unwrap();
     let again = store.create(held("r"), rows("r", 2)).await.unwrap();
     assert_eq!((again.run, bodies(store, "r").await.len()), (first.run, 2));
@@ -284,7 +289,7 @@ pub async fn c14_a_repeated_creation_is_acknowledged_again(store: &dyn Store) {
     assert!(matches!(store.create(held("r"), other).await, Err(StoreError::Exists { .. })), "another start is no repetition");
 }
 
-/// Workers that claim at once get each run once, and all of them between them.
+/// Workers that claim concurrently get each run once, and together all of them.
 pub async fn c15_ready_runs_are_shared(store: &dyn Store) {
     let names: BTreeSet<String> = (0..30).map(|number| format!("run {number}")).collect();
     for name in &names {
@@ -297,15 +302,15 @@ pub async fn c15_ready_runs_are_shared(store: &dyn Store) {
             together(workers.iter().map(|worker| Box::pin(claim_ready(store, worker, LONG, 3))).collect()).await;
         let before = claimed.len();
         claimed.extend(claims.into_iter().inspect(|claims| assert!(claims.len() <= 3)).flatten());
-        assert!(claimed.len() > before, "nothing was claimed although runs were ready");
+        assert!(claimed.len() > before, "no run was claimed although runs were ready");
     }
     assert_eq!(claimed.iter().map(|claim| claim.run.id.clone()).collect::<BTreeSet<_>>(), names);
-    assert_eq!(claimed.len(), names.len(), "no run was given twice");
+    assert_eq!(claimed.len(), names.len(), "no run was claimed twice");
     assert!(claimed.iter().all(|claim| claim.run.epoch == 2 && claim.run.owner.is_some()));
     assert!(claim_ready(store, "late", LONG, 3).await.is_empty());
 }
 
-/// Name, fingerprint and schema must be known, and together.
+/// Name, fingerprint and schema must match together.
 pub async fn c15_only_known_graphs_are_claimed(store: &dyn Store) {
     let version = |fingerprint: &str, schema| GraphVersion { fingerprint: fingerprint.into(), schema };
     let of = |id: &str, graph: &str, fingerprint: &str| NewRun {
@@ -332,11 +337,11 @@ pub async fn c15_only_known_graphs_are_claimed(store: &dyn Store) {
     assert_eq!(ids(&rest).into_iter().collect::<BTreeSet<_>>(), ["older", "other"].into());
     assert_eq!(rest.len(), 2);
     let earlier = claim(vec![(GRAPH.into(), version(PRINT, 1)), (GRAPH.into(), version(PRINT, 0))]).await;
-    assert_eq!(ids(&earlier), ["schema 0"], "one of a later schema is left to those who know it");
+    assert_eq!(ids(&earlier), ["schema 0"], "a run of a later schema is left to workers that know it");
 }
 
-/// A worker that dies keeps its runs until its leases end, and no longer.
-pub async fn c15_a_dead_owners_runs_are_taken_over(store: &dyn Store) {
+/// A worker that dies holds its runs until its leases expire, and no longer.
+pub async fn c15_runs_of_a_dead_owner_are_taken_over(store: &dyn Store) {
     create(store, queued("r")).await;
     let dead = only(claim_ready(store, "dead", SHORT, 1).await);
     let alive = until(async || claim_ready(store, "alive", LONG, 1).await.pop()).await;
@@ -346,8 +351,8 @@ pub async fn c15_a_dead_owners_runs_are_taken_over(store: &dyn Store) {
     store.commit(next(&alive, b"alive")).await.unwrap();
 }
 
-/// Nobody waits for ever behind those that come later.
-pub async fn c15_those_due_longest_go_first(store: &dyn Store) {
+/// No run waits forever behind runs that became due later.
+pub async fn c15_longest_due_runs_come_first(store: &dyn Store) {
     for (id, millis) in [("third", 3_000), ("first", 1_000), ("second", 2_000)] {
         create(store, NewRun { wake: Wake::At(Timestamp::from_millis(millis)), ..queued(id) }).await;
     }

@@ -1,4 +1,4 @@
-//! What the cases share: runs, rows, leases, and waiting without a clock of their own.
+//! Shared parts of the cases: runs, rows, leases, and waiting without a runtime.
 
 use super::Checking;
 use crate::store::error::StoreError;
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 pub(super) const GRAPH: &str = "essay";
 pub(super) const PRINT: &str = "0123456789abcdef";
 
-/// The instance of every run, unless a case says otherwise.
+/// The instance of every run, unless a case uses another one.
 pub(super) const INSTANCE: u64 = 7_040_201;
 
-/// A lease that does not end during a case, and one that ends at once.
+/// A lease that does not expire during a case, and one that expires at once.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 pub(super) const SHORT: Duration = Duration::from_millis(1);
 
-/// How long a case waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a case waits for an expected change.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn lease(owner: &str, length: Duration) -> Lease {
     Lease { owner: owner.into(), length }
@@ -33,7 +33,7 @@ pub(super) fn version() -> GraphVersion {
     GraphVersion { fingerprint: PRINT.into(), schema: 3 }
 }
 
-/// A run that nobody holds and that is due at once.
+/// A run that is not held and is due at once.
 pub(super) fn queued(id: &str) -> NewRun {
     NewRun {
         id: id.into(),
@@ -47,12 +47,12 @@ pub(super) fn queued(id: &str) -> NewRun {
     }
 }
 
-/// A run that `ann` holds.
+/// A run that is held by `ann`.
 pub(super) fn held(id: &str) -> NewRun {
     NewRun { lease: Some(lease("ann", LONG)), ..queued(id) }
 }
 
-/// A header with something in every field.
+/// A header with a value in every field.
 pub(super) fn header(sequence: u64, epoch: u64) -> Header {
     let path = vec![Fork { sequence: 7, branch: 0 }, Fork { sequence: 9, branch: 41 }];
     let token = LiveToken {
@@ -98,13 +98,13 @@ pub(super) async fn create(store: &dyn Store, run: NewRun) -> Claim {
     store.create(run, first).await.expect("a new run")
 }
 
-/// A commit of the row after the claim's head.
+/// A commit of one row after the head of the claim.
 pub(super) fn next(claim: &Claim, body: &[u8]) -> Commit {
     let RunInfo { id, epoch, head, .. } = &claim.run;
     Commit::new(Held::of(&claim.run), vec![row(id, head + 1, *epoch, body)])
 }
 
-/// A run of the usual instance, as held with this epoch.
+/// A run of the usual instance, held with this epoch.
 pub(super) fn holding(run: &str, epoch: u64) -> Held {
     Held { run: run.into(), instance: INSTANCE, epoch }
 }
@@ -119,14 +119,14 @@ pub(super) async fn take_over(store: &dyn Store, run: &str, owner: &str, length:
     only(store.claim(wanted, lease(owner, length)).await.expect("a claim by force"))
 }
 
-/// The ids of runs of the usual graph that are ready, claimed.
+/// Claims ready runs of the usual graph.
 pub(super) async fn claim_ready(store: &dyn Store, owner: &str, length: Duration, count: usize) -> Vec<Claim> {
     let wanted = Wanted::Ready { graphs: vec![(GRAPH.into(), version())], count };
     store.claim(wanted, lease(owner, length)).await.expect("claims")
 }
 
 pub(super) fn only(mut claims: Vec<Claim>) -> Claim {
-    assert_eq!(claims.len(), 1, "claiming one run gives one claim: {claims:?}");
+    assert_eq!(claims.len(), 1, "claiming one run returns one claim: {claims:?}");
     claims.remove(0)
 }
 
@@ -138,26 +138,26 @@ pub(super) async fn read(store: &dyn Store, run: &str, which: Rows) -> Result<Ve
     store.read(run, which, Parts::Whole).await?.into_iter().map(|row| row.open(run)).collect()
 }
 
-/// The bodies of a run's whole log, after all of it was checked.
+/// Checks the whole log of a run, and returns its bodies.
 pub(super) async fn bodies(store: &dyn Store, run: &str) -> Vec<Vec<u8>> {
     let records = read(store, run, Rows::Range(1..=u64::MAX)).await.expect("the log");
     assert!(records.iter().map(|record| record.sequence).eq(1..=records.len() as u64), "sequences have no gaps");
     records.into_iter().map(|record| record.body).collect()
 }
 
-/// Asks again until there is an answer.
+/// Calls `ask` until it returns an answer.
 pub(super) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "what must come did not come in {PATIENCE:?}");
+        assert!(begun.elapsed() < TIMEOUT, "the expected change did not come within {TIMEOUT:?}");
         pause().await;
     }
 }
 
-/// Claims a run as soon as its holder's lease has ended.
+/// Claims a run as soon as the lease of its holder has expired.
 pub(super) async fn claim_after_lease(
     store: &dyn Store,
     run: &str,
@@ -171,7 +171,7 @@ pub(super) async fn claim_after_lease(
     .await
 }
 
-/// Lets others run.
+/// Yields once to other tasks.
 async fn pause() {
     let mut is_first = true;
     std::future::poll_fn(|cx: &mut Context<'_>| {
@@ -184,7 +184,7 @@ async fn pause() {
     .await;
 }
 
-/// All at once, in one task.
+/// Runs all futures concurrently in one task.
 pub(super) async fn together<F: Future<Output: Unpin> + Unpin>(futures: Vec<F>) -> Vec<F::Output> {
     let mut futures: Vec<Result<F::Output, F>> = futures.into_iter().map(Err).collect();
     std::future::poll_fn(|cx| {
@@ -201,7 +201,7 @@ pub(super) async fn together<F: Future<Output: Unpin> + Unpin>(futures: Vec<F>) 
     futures.into_iter().filter_map(Result::ok).collect()
 }
 
-/// Says which case it was, if it panics.
+/// Prints the name of the case if it panics.
 pub(super) async fn named(name: &'static str, case: Checking<'_>) {
     struct Named<'a>(&'static str, Checking<'a>);
 
@@ -216,7 +216,7 @@ pub(super) async fn named(name: &'static str, case: Checking<'_>) {
     impl Drop for Named<'_> {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                eprintln!("the store fails {}", self.0);
+                eprintln!("the store fails the conformance case {}", self.0);
             }
         }
     }

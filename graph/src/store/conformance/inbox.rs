@@ -1,4 +1,4 @@
-//! The inbox: anyone posts, the driver's commit takes, and nobody sleeps through mail.
+//! The inbox: any client sends messages, commits of the driver take them, and no message is missed.
 
 use super::fixture::{LONG, claim, claim_ready, create, held, holding, ids, next, queued};
 use crate::store::error::StoreError;
@@ -7,29 +7,30 @@ use crate::store::row::NewMessage;
 use crate::store::run_info::RunStatus;
 use crate::store::{Commit, NewRun, Prune, Store, Wake};
 
-fn post(name: &str, payload: &[u8]) -> NewMessage {
+fn message(name: &str, payload: &[u8]) -> NewMessage {
     NewMessage::seal("r", name, None, payload.to_vec())
 }
 
-/// A run that waits for an answer is not ready; with the answer it is.
-pub async fn c8_a_post_makes_a_waiting_run_due(store: &dyn Store) {
+/// A run that waits for a message is not ready until it gets one.
+pub async fn c8_message_makes_a_waiting_run_due(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let waits =
         Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::OnPost), release: true, seen: 0, ..next(&claimed, b"") };
     store.commit(waits).await.unwrap();
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
-    store.post("r", post("answer", b"yes")).await.unwrap();
+    store.send_message("r", message("answer", b"yes")).await.unwrap();
     assert_eq!(ids(&claim_ready(store, "bob", LONG, 1).await), ["r"]);
-    // A time that is earlier than the post stays.
+    // An earlier wake time stays.
     create(store, NewRun { wake: Wake::At(claimed.now), ..queued("early") }).await;
-    store.post("early", NewMessage::seal("early", "answer", None, vec![])).await.unwrap();
+    store.send_message("early", NewMessage::seal("early", "answer", None, vec![])).await.unwrap();
     assert_eq!(store.head("early").await.unwrap().wake_at, Some(claimed.now));
 }
 
-/// A post between a driver's last look and its going to sleep makes the run due all the same; one that the driver has seen does not.
-pub async fn c8_nobody_sleeps_through_mail(store: &dyn Store) {
+/// A message that arrives between the driver's last read and its commit makes the run due. A
+/// message that the driver has seen does not.
+pub async fn c8_no_message_is_missed(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
-    store.post("r", post("signal", b"1")).await.unwrap();
+    store.send_message("r", message("signal", b"1")).await.unwrap();
     let sleep = |claimed: &_, seen| Commit {
         status: Some(RunStatus::Waiting),
         wake: Some(Wake::OnPost),
@@ -43,96 +44,104 @@ pub async fn c8_nobody_sleeps_through_mail(store: &dyn Store) {
     store.commit(sleep(&claimed, 1)).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().wake_at, None);
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
-    // An ended run is never due, whatever it did not see.
-    store.post("r", post("signal", b"2")).await.unwrap();
+    // An ended run is never due, even with unseen messages.
+    store.send_message("r", message("signal", b"2")).await.unwrap();
     claimed = claim(store, "r", "bob", LONG).await.unwrap();
     store.commit(Commit { status: Some(RunStatus::Finished), ..sleep(&claimed, 0) }).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().wake_at, None);
 }
 
-/// Numbers count from 1; a commit takes what it names, for good.
-pub async fn c9_a_message_is_numbered_and_taken_once(store: &dyn Store) {
+/// Numbers count from 1, and a commit takes the messages that it names, permanently.
+pub async fn c9_message_is_numbered_and_taken_once(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     for number in 1..=4 {
-        assert_eq!(store.post("r", post("signal", &[number as u8])).await.unwrap(), number);
+        assert_eq!(store.send_message("r", message("signal", &[number as u8])).await.unwrap(), number);
     }
-    let mail = store.inbox("r", 1).await.unwrap();
-    assert_eq!(mail.iter().map(|mail| mail.number).collect::<Vec<_>>(), [2, 3, 4]);
-    assert!(mail[0].at >= claimed.now && mail[0].post.name == "signal");
-    assert_eq!(mail[0].post.clone().open("r").unwrap(), [2]);
-    // 9 is not there, and 2 is named twice.
+    let messages = store.inbox("r", 1).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.number).collect::<Vec<_>>(), [2, 3, 4]);
+    assert!(messages[0].at >= claimed.now && messages[0].post.name == "signal");
+    assert_eq!(messages[0].post.clone().open("r").unwrap(), [2]);
+    // Message 9 does not exist, and 2 is named twice.
     let committed = store.commit(Commit { takes: vec![2, 4, 2, 9], ..next(&claimed, b"") }).await.unwrap();
     assert_eq!(committed.posted, 4);
     claimed.run.head += 1;
     store.commit(Commit { takes: vec![2], ..next(&claimed, b"") }).await.unwrap();
-    let left: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect();
+    let left: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
     assert_eq!(left, [1, 3]);
     assert!(store.inbox("r", u64::MAX).await.unwrap().is_empty());
 }
 
-/// Who is not told that a post was accepted posts again; the first counts, also after it was taken.
-pub async fn c9_the_same_dedup_text_is_one_message(store: &dyn Store) {
+/// A client that gets no confirmation sends again. The first message counts, even after it was
+/// taken.
+pub async fn c9_same_dedup_text_is_one_message(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     let answer = |payload: &[u8]| NewMessage::seal("r", "answer", Some("answer-1".into()), payload.to_vec());
     for payload in [b"first", b"again"] {
-        assert_eq!(store.post("r", answer(payload)).await.unwrap(), 1);
+        assert_eq!(store.send_message("r", answer(payload)).await.unwrap(), 1);
     }
-    let mail = store.inbox("r", 0).await.unwrap().remove(0);
-    assert_eq!(mail.post.dedup.as_deref(), Some("answer-1"));
-    assert_eq!(mail.post.open("r").unwrap(), b"first");
+    let first = store.inbox("r", 0).await.unwrap().remove(0);
+    assert_eq!(first.post.dedup.as_deref(), Some("answer-1"));
+    assert_eq!(first.post.open("r").unwrap(), b"first");
     store.commit(Commit { takes: vec![1], ..next(&claimed, b"") }).await.unwrap();
-    assert_eq!(store.post("r", answer(b"late")).await.unwrap(), 1);
+    assert_eq!(store.send_message("r", answer(b"late")).await.unwrap(), 1);
     assert!(store.inbox("r", 0).await.unwrap().is_empty());
-    assert_eq!(store.post("r", post("answer", b"other")).await.unwrap(), 2);
+    assert_eq!(store.send_message("r", message("answer", b"other")).await.unwrap(), 2);
     // Also after the row that took it was pruned.
     for _ in 0..3 {
         claimed.run.head += 1;
         store.commit(next(&claimed, b"")).await.unwrap();
     }
     store.prune(Prune::Rows { held: holding("r", 1), before: 4, keep: vec![] }).await.unwrap();
-    assert_eq!(store.post("r", answer(b"new")).await.unwrap(), 1);
-    assert_eq!(store.inbox("r", 0).await.unwrap().len(), 1, "the other one");
+    assert_eq!(store.send_message("r", answer(b"new")).await.unwrap(), 1);
+    assert_eq!(store.inbox("r", 0).await.unwrap().len(), 1, "only the other message");
     create(store, held("other")).await;
-    assert_eq!(store.post("other", NewMessage::seal("other", "answer", Some("answer-1".into()), vec![])).await.unwrap(), 1);
+    assert_eq!(
+        store.send_message("other", NewMessage::seal("other", "answer", Some("answer-1".into()), vec![])).await.unwrap(),
+        1
+    );
 }
 
-/// A message that nobody will read is refused.
-pub async fn c9_an_ended_run_takes_no_messages(store: &dyn Store) {
+/// A message that no driver will read is rejected.
+pub async fn c9_ended_run_accepts_no_messages(store: &dyn Store) {
     for status in RunStatus::ALL.into_iter().filter(|status| status.has_ended()) {
         let id = status.as_str();
         let claimed = create(store, held(id)).await;
         store.commit(Commit { status: Some(status), release: true, ..next(&claimed, b"") }).await.unwrap();
-        let refused = store.post(id, NewMessage::seal(id, "late", None, vec![])).await;
-        assert!(matches!(&refused, Err(StoreError::Ended { run, status: now }) if run == id && *now == status), "{refused:?}");
+        let rejected = store.send_message(id, NewMessage::seal(id, "late", None, vec![])).await;
+        assert!(
+            matches!(&rejected, Err(StoreError::Ended { run, status: now }) if run == id && *now == status),
+            "{rejected:?}"
+        );
     }
 }
 
-/// The inbox is bounded, and has room again when something was taken.
-pub async fn c9_a_full_inbox_refuses(store: &dyn Store) {
+/// The inbox has a limit, and has room again after a message was taken.
+pub async fn c9_full_inbox_rejects_messages(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     for batch in 0..INBOX_MAX / 100 {
-        let posts = (0..100).map(|_| store.post("r", post("signal", &[batch as u8]))).collect();
-        assert!(super::fixture::together(posts).await.iter().all(Result::is_ok));
+        let sending = (0..100).map(|_| store.send_message("r", message("signal", &[batch as u8]))).collect();
+        assert!(super::fixture::together(sending).await.iter().all(Result::is_ok));
     }
-    let refused = store.post("r", post("signal", b"")).await;
-    assert!(matches!(&refused, Err(StoreError::InboxFull { limit: INBOX_MAX, .. })), "{refused:?}");
-    // Signals are in the way of signals alone.
+    let rejected = store.send_message("r", message("signal", b"")).await;
+    assert!(matches!(&rejected, Err(StoreError::InboxFull { limit: INBOX_MAX, .. })), "{rejected:?}");
+    // Signals use up only the room for signals.
     let full = INBOX_MAX as u64;
-    assert_eq!(store.post("r", post("answer/a", b"")).await.unwrap(), full + 1);
+    assert_eq!(store.send_message("r", message("answer/a", b"")).await.unwrap(), full + 1);
     for (name, number) in [("pause", 2), ("pause", 2), ("cancel", 3)] {
-        assert_eq!(store.post("r", post(&format!("command/{name}"), b"")).await.unwrap(), full + number);
+        assert_eq!(store.send_message("r", message(&format!("command/{name}"), b"")).await.unwrap(), full + number);
     }
     let page = store.inbox("r", 0).await.unwrap();
     assert!(!page.is_empty() && page.len() <= READ_ROWS_MAX);
     store.commit(Commit { takes: vec![5], ..next(&claimed, b"") }).await.unwrap();
-    assert_eq!(store.post("r", post("signal", b"")).await.unwrap(), full + 4);
+    assert_eq!(store.send_message("r", message("signal", b"")).await.unwrap(), full + 4);
 }
 
-/// Of the commands that nobody took, one says whether the run is paused, and one that it ends. One that says the same again is none.
-pub async fn c9_a_command_counts_until_another_does(store: &dyn Store) {
+/// At most one pause or resume and one cancel wait to be taken. An equal command is not added
+/// again.
+pub async fn c9_command_replaces_earlier_commands(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
-    let command = async |name: &str| store.post("r", post(&format!("command/{name}"), b"null")).await;
-    let untaken = async || store.inbox("r", 0).await.unwrap().iter().map(|mail| mail.number).collect::<Vec<_>>();
+    let command = async |name: &str| store.send_message("r", message(&format!("command/{name}"), b"null")).await;
+    let untaken = async || store.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect::<Vec<_>>();
     assert_eq!((command("pause").await.unwrap(), command("pause").await.unwrap()), (1, 1));
     assert_eq!((command("resume").await.unwrap(), untaken().await), (2, vec![2]));
     assert_eq!(
@@ -140,11 +149,12 @@ pub async fn c9_a_command_counts_until_another_does(store: &dyn Store) {
         (3, 4, 3)
     );
     assert_eq!(untaken().await, [3, 4]);
-    // Whoever has read the others may take them all the same; what was taken counts no more.
+    // A driver that has read replaced commands may still take them. A taken command no longer
+    // counts.
     store.commit(Commit { takes: vec![1, 2, 4], ..next(&claimed, b"") }).await.unwrap();
     claimed.run.head += 1;
     assert_eq!((command("pause").await.unwrap(), untaken().await), (5, vec![3, 5]));
-    // A post with such a name of its own is a signal.
+    // Any other name after `command/` is a signal.
     assert_eq!((command("other").await.unwrap(), command("other").await.unwrap()), (6, 7));
     store.commit(Commit { status: Some(RunStatus::Finished), release: true, ..next(&claimed, b"") }).await.unwrap();
     let late = command("pause").await;

@@ -1,4 +1,4 @@
-//! The log: what is written comes back, in order, whole, and only from whoever may write.
+//! The log: rows are read back in order and unchanged, and only the holder of the run can write.
 
 use super::Checking;
 use super::fixture::{LONG, bodies, claim, create, header, held, holding, next, queued, read, row, rows, take_over, together};
@@ -9,8 +9,8 @@ use crate::store::run_info::{Origin, RunStatus};
 use crate::store::{Commit, Parts, Prune, Rows, Store, Wake};
 use std::time::Duration;
 
-/// Header and body are what was sealed, and so is the run's own row.
-pub async fn c1_a_record_comes_back_as_it_was_written(store: &dyn Store) {
+/// Header and body are read back as sealed, and the run's own row matches.
+pub async fn c1_record_is_read_back_unchanged(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let mut commit = next(&claimed, br#"{"words":["a","b"]}"#);
     commit.version = Some(crate::store::run_info::GraphVersion { fingerprint: "fedc".into(), schema: 4 });
@@ -25,8 +25,8 @@ pub async fn c1_a_record_comes_back_as_it_was_written(store: &dyn Store) {
     assert!(info.changed >= info.created && info.lease_until > Some(info.created));
 }
 
-/// No text is special, and none is taken for another.
-pub async fn c1_any_text_is_a_run_id_and_only_that_one(store: &dyn Store) {
+/// No text is special, and no two texts are equal to a store.
+pub async fn c1_any_text_is_a_distinct_run_id(store: &dyn Store) {
     let long = "x".repeat(TEXT_BYTES_MAX);
     let ids = [
         "a",
@@ -55,8 +55,8 @@ pub async fn c1_any_text_is_a_run_id_and_only_that_one(store: &dyn Store) {
     }
 }
 
-/// Headers and bodies are bytes to a store: none, any, and many.
-pub async fn c1_bytes_are_kept_as_they_are(store: &dyn Store) {
+/// Headers and bodies are opaque bytes: empty, any values, and many.
+pub async fn c1_bytes_are_stored_unchanged(store: &dyn Store) {
     create(store, held("r")).await;
     let all: Vec<u8> = (0..=255).collect();
     let bytes = [vec![], all.clone(), vec![0; 3], all.repeat(8_192)];
@@ -72,7 +72,7 @@ pub async fn c1_bytes_are_kept_as_they_are(store: &dyn Store) {
 }
 
 /// The key of a row is its sequence, never its node.
-pub async fn c1_the_log_keeps_every_turn_of_a_loop(store: &dyn Store) {
+pub async fn c1_log_keeps_every_turn_of_a_loop(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     for turn in 0..20_u8 {
         store.commit(next(&claimed, &[turn])).await.unwrap();
@@ -82,7 +82,7 @@ pub async fn c1_the_log_keeps_every_turn_of_a_loop(store: &dyn Store) {
     assert_eq!(bodies(store, "r").await[1..], turns);
 }
 
-/// A header can be trusted without the body, which is not read.
+/// A header can be checked without its body, which is not read.
 pub async fn c1_headers_are_read_without_their_bodies(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     store.commit(next(&claimed, &[b'x'; 100_000])).await.unwrap();
@@ -92,7 +92,7 @@ pub async fn c1_headers_are_read_without_their_bodies(store: &dyn Store) {
     assert_eq!(found[1].open_header("r").unwrap(), header(2, 1));
 }
 
-/// Any order and any repetition of sequences gives them in order, once; of many the first come first.
+/// Sequences in any order and with repetitions are read in order, once. A page has the first rows.
 pub async fn c1_rows_are_read_in_order_and_in_pages(store: &dyn Store) {
     let count = READ_ROWS_MAX as u64 + 10;
     store.create(held("r"), rows("r", count)).await.unwrap();
@@ -110,40 +110,40 @@ pub async fn c1_rows_are_read_in_order_and_in_pages(store: &dyn Store) {
     assert_eq!(rest.last(), Some(&count), "the second page has the rest");
 }
 
-/// A sequence above the head is an error that says so.
-pub async fn c1_a_row_that_is_not_there_is_named(store: &dyn Store) {
+/// A sequence above the head is an error that names it.
+pub async fn c1_missing_row_is_reported(store: &dyn Store) {
     create(store, held("r")).await;
     for sequence in [0, 2, i64::MAX as u64] {
-        let refused = store.read("r", Rows::Each(vec![1, sequence]), Parts::Whole).await.unwrap_err();
+        let rejected = store.read("r", Rows::Each(vec![1, sequence]), Parts::Whole).await.unwrap_err();
         let expected = sequence;
         assert!(
-            matches!(&refused, StoreError::NoSuchRow { run, sequence, head: 1 } if run == "r" && *sequence == expected),
-            "{refused}"
+            matches!(&rejected, StoreError::NoSuchRow { run, sequence, head: 1 } if run == "r" && *sequence == expected),
+            "{rejected}"
         );
     }
 }
 
-/// All or nothing: rows, status, wake-up time, takes, release.
-pub async fn c2_a_refused_commit_changes_nothing(store: &dyn Store) {
+/// A commit is atomic: rows, status, wake time, taken messages, release.
+pub async fn c2_rejected_commit_changes_nothing(store: &dyn Store) {
     create(store, held("r")).await;
-    let post = crate::store::row::NewMessage::seal("r", "go", None, b"1".to_vec());
-    store.post("r", post).await.unwrap();
+    let message = crate::store::row::NewMessage::seal("r", "go", None, b"1".to_vec());
+    store.send_message("r", message).await.unwrap();
     let before = store.head("r").await.unwrap();
-    let refused = Commit {
+    let stale = Commit {
         status: Some(RunStatus::Finished),
         wake: Some(Wake::OnPost),
         takes: vec![1],
         release: true,
         ..Commit::new(holding("r", 9), vec![row("r", 2, 9, b"{}"), row("r", 3, 9, b"{}")])
     };
-    assert!(matches!(store.commit(refused).await, Err(StoreError::Fenced { epoch: 9, .. })));
+    assert!(matches!(store.commit(stale).await, Err(StoreError::Fenced { epoch: 9, .. })));
     assert_eq!(store.head("r").await.unwrap(), before);
     assert_eq!(bodies(store, "r").await.len(), 1);
     assert_eq!(store.inbox("r", 0).await.unwrap().len(), 1);
 }
 
-/// An answer can be lost; repeating the commit gives it again, and nothing is written twice.
-pub async fn c2_a_repeated_commit_is_acknowledged_again(store: &dyn Store) {
+/// The answer to a commit can be lost. A repeated commit is confirmed again and writes nothing.
+pub async fn c2_repeated_commit_is_confirmed_again(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let commit = Commit {
         rows: vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"3")],
@@ -159,12 +159,12 @@ pub async fn c2_a_repeated_commit_is_acknowledged_again(store: &dyn Store) {
     let other = Commit::new(holding("r", 1), vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"other")]);
     assert!(
         matches!(store.commit(other).await, Err(StoreError::Fenced { .. })),
-        "another commit of the same sequences is no repetition"
+        "another commit with the same sequences is no repetition"
     );
 }
 
-/// A fork has its own rows.
-pub async fn c5_a_fork_outlives_its_original(store: &dyn Store) {
+/// A fork has its own copy of the rows.
+pub async fn c5_fork_outlives_its_original(store: &dyn Store) {
     create(store, queued("first")).await;
     let origin = Origin { run: "first".into(), sequence: 1 };
     create(store, crate::store::NewRun { from: Some(origin.clone()), ..held("fork") }).await;
@@ -173,8 +173,8 @@ pub async fn c5_a_fork_outlives_its_original(store: &dyn Store) {
     assert_eq!(bodies(store, "fork").await.len(), 1);
 }
 
-/// What was pruned says so; what follows is there.
-pub async fn c5_a_pruned_row_tells_the_oldest(store: &dyn Store) {
+/// Reading a pruned row is an error with the oldest row; later rows are readable.
+pub async fn c5_pruned_row_error_names_the_oldest(store: &dyn Store) {
     store.create(held("r"), rows("r", 10)).await.unwrap();
     let held = holding("r", 1);
     store.prune(Prune::Rows { held, before: 7, keep: vec![] }).await.unwrap();
@@ -185,8 +185,8 @@ pub async fn c5_a_pruned_row_tells_the_oldest(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().oldest, 7);
 }
 
-/// A claim raises the epoch, and whoever had the run before can write no more.
-pub async fn c6_a_stale_epoch_is_fenced(store: &dyn Store) {
+/// A claim raises the epoch, and the former driver can no longer write.
+pub async fn c6_stale_epoch_is_fenced(store: &dyn Store) {
     let stale = create(store, held("r")).await;
     let fresh = take_over(store, "r", "bob", LONG).await;
     assert_eq!((stale.run.epoch, fresh.run.epoch), (1, 2));
@@ -199,8 +199,8 @@ pub async fn c6_a_stale_epoch_is_fenced(store: &dyn Store) {
     assert_eq!(bodies(store, "r").await[1..], [b"fresh"]);
 }
 
-/// A commit follows the head, and leaves no gap.
-pub async fn c6_a_wrong_head_is_fenced(store: &dyn Store) {
+/// A commit must follow the head without a gap.
+pub async fn c6_wrong_head_is_fenced(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     store.commit(next(&claimed, b"2")).await.unwrap();
     assert!(matches!(store.commit(next(&claimed, b"again")).await, Err(StoreError::Fenced { .. })));
@@ -209,45 +209,46 @@ pub async fn c6_a_wrong_head_is_fenced(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().head, 2);
 }
 
-/// Of many commits of one sequence, at once, exactly one lands.
-pub async fn c6_of_two_commits_at_once_one_lands(store: &dyn Store) {
+/// Of several concurrent commits with one sequence, exactly one succeeds.
+pub async fn c6_one_of_concurrent_commits_succeeds(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     for _ in 0..10 {
         let commits = (0..8_u8).map(|writer| store.commit(next(&claimed, &[writer]))).collect();
         let answers = together(commits).await;
-        let landed: Vec<usize> = (0..answers.len()).filter(|one| answers[*one].is_ok()).collect();
-        assert_eq!(landed.len(), 1, "{answers:?}");
+        let succeeded: Vec<usize> = (0..answers.len()).filter(|one| answers[*one].is_ok()).collect();
+        assert_eq!(succeeded.len(), 1, "{answers:?}");
         claimed.run.head += 1;
-        assert_eq!(bodies(store, "r").await.last(), Some(&vec![landed[0] as u8]));
+        assert_eq!(bodies(store, "r").await.last(), Some(&vec![succeeded[0] as u8]));
     }
 }
 
-/// A commit and claims at once: the commit lands under its epoch, or is fenced; nothing lands after the claim was given.
-pub async fn c6_a_claim_and_a_commit_at_once_leave_one_driver(store: &dyn Store) {
+/// A commit that runs concurrently with a claim succeeds before it or is fenced. No commit succeeds
+/// after the claim.
+pub async fn c6_concurrent_claim_and_commit_leave_one_driver(store: &dyn Store) {
     let mut claimed = create(store, held("r")).await;
     for turn in 0..20_u8 {
-        let (mut fresh, mut landed) = (None, false);
+        let (mut fresh, mut is_committed) = (None, false);
         let commit = next(&claimed, &[turn]);
         let owner = format!("driver {turn}");
-        let committing = Box::pin(async { landed = store.commit(commit).await.is_ok() });
+        let committing = Box::pin(async { is_committed = store.commit(commit).await.is_ok() });
         let claiming = Box::pin(async { fresh = Some(take_over(store, "r", &owner, LONG).await) });
         together(vec![committing as Checking<'_>, claiming]).await;
         let fresh = fresh.unwrap();
         assert_eq!(fresh.run.epoch, claimed.run.epoch + 1);
-        assert_eq!(fresh.run.head, claimed.run.head + u64::from(landed), "the claim knows of the commit if that has landed");
+        assert_eq!(fresh.run.head, claimed.run.head + u64::from(is_committed), "the claim sees a commit that succeeded");
         claimed = fresh;
     }
     assert_eq!(bodies(store, "r").await.len() as u64, claimed.run.head);
 }
 
-/// Sizes are bounded, and the refusal names both.
-pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
+/// Sizes are limited, and the error has the size and the limit.
+pub async fn c10_too_large_values_are_rejected(store: &dyn Store) {
     create(store, held("r")).await;
     let large = Row { sequence: 2, header: vec![], body: vec![0; ROW_BYTES_MAX + 1], sum: 0 };
-    let refused = store.commit(Commit::new(holding("r", 1), vec![large])).await.unwrap_err();
+    let rejected = store.commit(Commit::new(holding("r", 1), vec![large])).await.unwrap_err();
     assert!(
-        matches!(refused, StoreError::TooLarge { limit: ROW_BYTES_MAX, size, .. } if size == ROW_BYTES_MAX + 1),
-        "{refused}"
+        matches!(rejected, StoreError::TooLarge { limit: ROW_BYTES_MAX, size, .. } if size == ROW_BYTES_MAX + 1),
+        "{rejected}"
     );
     let many =
         (2..ROWS_PER_COMMIT_MAX as u64 + 3).map(|sequence| Row { sequence, header: vec![], body: vec![], sum: 0 }).collect();
@@ -255,15 +256,15 @@ pub async fn c10_what_is_too_large_is_refused(store: &dyn Store) {
         store.commit(Commit::new(holding("r", 1), many)).await,
         Err(StoreError::TooLarge { limit: ROWS_PER_COMMIT_MAX, .. })
     ));
-    let post = crate::store::row::NewMessage::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
-    assert!(matches!(store.post("r", post).await, Err(StoreError::TooLarge { limit: BODY_BYTES_MAX, .. })));
+    let message = crate::store::row::NewMessage::seal("r", "large", None, vec![0; BODY_BYTES_MAX + 1]);
+    assert!(matches!(store.send_message("r", message).await, Err(StoreError::TooLarge { limit: BODY_BYTES_MAX, .. })));
     let long = "x".repeat(TEXT_BYTES_MAX + 1);
     assert!(matches!(store.create(held(&long), vec![]).await, Err(StoreError::TooLarge { limit: TEXT_BYTES_MAX, .. })));
     assert_eq!(bodies(store, "r").await.len(), 1);
 }
 
-/// No rows, gaps, empty texts, texts with a NUL, leases of zero.
-pub async fn c10_what_makes_no_sense_is_refused(store: &dyn Store) {
+/// Rejects missing rows, gaps, empty texts, texts with a NUL, and zero leases.
+pub async fn c10_invalid_arguments_are_rejected(store: &dyn Store) {
     create(store, held("r")).await;
     let invalid = |answer: Result<(), StoreError>| assert!(matches!(answer, Err(StoreError::Invalid { .. })), "{answer:?}");
     invalid(store.commit(Commit::new(holding("r", 1), vec![])).await.map(drop));
@@ -281,8 +282,8 @@ pub async fn c10_what_makes_no_sense_is_refused(store: &dyn Store) {
     assert!(matches!(store.head("gap").await, Err(StoreError::Unknown { .. })));
 }
 
-/// Every method says which run it does not know.
-pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
+/// Every method names the run that does not exist.
+pub async fn c10_unknown_run_is_named(store: &dyn Store) {
     let unknown = |answer: Result<(), StoreError>| {
         assert!(matches!(&answer, Err(StoreError::Unknown { run }) if run == "none"), "{answer:?}");
     };
@@ -291,7 +292,7 @@ pub async fn c10_an_unknown_run_is_named(store: &dyn Store) {
     unknown(store.read("none", Rows::Each(vec![1]), Parts::Whole).await.map(drop));
     unknown(store.read("none", Rows::Range(1..=2), Parts::Headers).await.map(drop));
     unknown(store.inbox("none", 0).await.map(drop));
-    unknown(store.post("none", crate::store::row::NewMessage::seal("none", "go", None, vec![])).await.map(drop));
+    unknown(store.send_message("none", crate::store::row::NewMessage::seal("none", "go", None, vec![])).await.map(drop));
     unknown(store.delete("none").await);
     assert!(matches!(store.commit(Commit::new(holding("none", 1), rows("none", 1))).await, Err(StoreError::Fenced { .. })));
 }

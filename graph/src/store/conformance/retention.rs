@@ -1,4 +1,4 @@
-//! Listing, pruning, deleting.
+//! Lists, prunes and deletes runs.
 
 use super::fixture::{LONG, bodies, create, held, holding, next, queued, rows, take_over};
 use crate::store::error::StoreError;
@@ -19,7 +19,7 @@ async fn end(store: &dyn Store, id: &str, status: RunStatus) {
     store.commit(Commit { status: Some(status), release: true, ..next(&claimed, b"") }).await.unwrap();
 }
 
-/// All filters must be true, the youngest run comes first, and a text is no pattern.
+/// All filters must match, the newest run comes first, and a text is not a pattern.
 pub async fn c11_runs_are_listed_by_status_graph_and_time(store: &dyn Store) {
     create(store, queued("a")).await;
     end(store, "b", RunStatus::Finished).await;
@@ -45,8 +45,8 @@ pub async fn c11_runs_are_listed_by_status_graph_and_time(store: &dyn Store) {
     assert_eq!(store.list(vec![Filter::Graph("ess%".into())], None, 9).await.unwrap().runs, [info]);
 }
 
-/// Pages follow each other without a gap, also when runs come and go between them.
-pub async fn c11_pages_have_every_run_once(store: &dyn Store) {
+/// Pages follow each other without gaps, even when runs are created and deleted between them.
+pub async fn c11_pages_list_every_run_once(store: &dyn Store) {
     for number in 0..10 {
         create(store, queued(&number.to_string())).await;
     }
@@ -66,8 +66,8 @@ pub async fn c11_pages_have_every_run_once(store: &dyn Store) {
     assert!(store.list(vec![], None, 0).await.unwrap().runs.is_empty());
 }
 
-/// Runs that ended go when they are old enough; live, stuck and held ones stay.
-pub async fn c11_ended_runs_go_by_age(store: &dyn Store) {
+/// Ended runs are removed when they are old enough. Live, stuck and held runs stay.
+pub async fn c11_ended_runs_are_removed_by_age(store: &dyn Store) {
     for (id, status) in [("a", RunStatus::Finished), ("b", RunStatus::Failed), ("c", RunStatus::Compensated)] {
         end(store, id, status).await;
     }
@@ -82,10 +82,10 @@ pub async fn c11_ended_runs_go_by_age(store: &dyn Store) {
     assert_eq!(listed(store, vec![]).await, ["live", "held"]);
 }
 
-/// Nothing of it is left, and its id can be used again.
-pub async fn c11_a_deleted_run_is_gone(store: &dyn Store) {
+/// Nothing of the run remains, and its id can be used again.
+pub async fn c11_deleted_run_is_gone(store: &dyn Store) {
     store.create(queued("r"), rows("r", 5)).await.unwrap();
-    store.post("r", NewMessage::seal("r", "go", Some("once".into()), vec![])).await.unwrap();
+    store.send_message("r", NewMessage::seal("r", "go", Some("once".into()), vec![])).await.unwrap();
     store.delete("r").await.unwrap();
     assert!(matches!(store.head("r").await, Err(StoreError::Unknown { .. })));
     assert!(matches!(store.read("r", Rows::Each(vec![1]), Parts::Whole).await, Err(StoreError::Unknown { .. })));
@@ -94,8 +94,8 @@ pub async fn c11_a_deleted_run_is_gone(store: &dyn Store) {
     assert!(store.inbox("r", 0).await.unwrap().is_empty());
 }
 
-/// The rows of live tokens and of undos stay, whoever is fenced prunes nothing, and the head is never removed.
-pub async fn c11_pruning_keeps_what_it_is_told_to(store: &dyn Store) {
+/// The named rows stay, a fenced driver cannot prune, and the head is never removed.
+pub async fn c11_pruning_keeps_the_named_rows(store: &dyn Store) {
     store.create(held("r"), rows("r", 20)).await.unwrap();
     let prune = async |epoch, before, keep: &[u64]| {
         let held = holding("r", epoch);
@@ -106,8 +106,8 @@ pub async fn c11_pruning_keeps_what_it_is_told_to(store: &dyn Store) {
     let kept: Vec<Row> = store.read("r", Rows::Each(vec![3, 5, 10]), Parts::Whole).await.unwrap();
     assert!(kept.into_iter().all(|row| row.open("r").is_ok()));
     assert!(matches!(store.read("r", Rows::Each(vec![4]), Parts::Whole).await, Err(StoreError::Pruned { oldest: 10, .. })));
-    assert_eq!(prune(1, 8, &[5]).await.unwrap(), 1, "what is no longer kept goes");
-    assert_eq!(store.head("r").await.unwrap().oldest, 10, "the oldest never falls");
+    assert_eq!(prune(1, 8, &[5]).await.unwrap(), 1, "a row that is no longer named is removed");
+    assert_eq!(store.head("r").await.unwrap().oldest, 10, "the oldest row number never decreases");
     assert_eq!(prune(1, 100, &[]).await.unwrap(), 11);
     let info = store.head("r").await.unwrap();
     assert_eq!((info.head, info.oldest), (20, 20));

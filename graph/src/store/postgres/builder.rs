@@ -1,4 +1,4 @@
-//! `PostgresBuilder`: how a store connects.
+//! [`PostgresBuilder`]: the connection options of a store.
 
 use super::connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
 use super::target::Target;
@@ -17,21 +17,23 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
-/// The default number of connections.
+/// The default number of connections for calls.
 const CONNECTIONS_MAX: usize = 8;
 
-/// No server takes more: the highest `max_connections` there is.
+/// The largest pool size: the highest possible `max_connections` of a server.
 const POOL_SIZE_MAX: usize = 262_143;
 
-/// After this time without an acknowledgement a connection counts as lost.
+/// The time without an acknowledgement after which a connection counts as lost.
 const TCP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A silent connection is tried after this time, so often, at this interval.
+/// The idle time after which TCP probes a connection, and the interval and number of the probes.
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Options for connecting to PostgreSQL; made by [`PostgresStore::builder`].
+/// Options for connecting to PostgreSQL, created by [`PostgresStore::builder`].
+///
+/// # Examples
 ///
 /// ```no_run
 /// # async fn open() -> Result<(), pleach::store::StoreError> {
@@ -68,17 +70,18 @@ impl PostgresBuilder {
         }
     }
 
-    /// Sets how many connections the store uses for its calls at most. Default: 8. One more renews leases, and one listens for notifications.
+    /// Sets the largest number of connections for calls. Default: 8.
     ///
-    /// [`connect`](Self::connect) rejects 0, and more than 262,143: no server takes as many.
+    /// One more connection renews leases, and one listens for notifications.
+    /// [`connect`](Self::connect) rejects 0, and more than 262,143, which no server accepts.
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
     }
 
-    /// Sets how long a call waits for a free connection, and how long a new connection may take. Default: the URL's `connect_timeout`, or 10 s.
+    /// Sets how long a call waits for a free connection, and how long connecting may take.
     ///
-    /// [`connect`](Self::connect) rejects zero.
+    /// Default: the `connect_timeout` of the URL, or 10 s. [`connect`](Self::connect) rejects zero.
     pub fn connect_timeout(mut self, time: Duration) -> Self {
         self.connect_timeout = Some(time);
         self
@@ -86,29 +89,31 @@ impl PostgresBuilder {
 
     /// Sets how long a call waits for the server's answer. Default: 60 s.
     ///
-    /// A call without an answer fails with [`Unavailable`](StoreError::Unavailable) and its connection is dropped. A statement that has to wait for
-    /// a lock gives up after half of this time, and after 10 s at the latest. [`connect`](Self::connect) rejects zero.
+    /// A call without an answer fails with [`Unavailable`](StoreError::Unavailable), and its
+    /// connection is dropped. A statement waits for a lock at most half of this time, and never
+    /// longer than 10 s. [`connect`](Self::connect) rejects zero.
     pub fn answer_timeout(mut self, time: Duration) -> Self {
         self.answer_timeout = time;
         self
     }
 
-    /// Connects with TLS only, and verifies the server's certificate and host name. Requires the feature `postgres-tls`.
+    /// Connects with TLS only, and verifies the server's certificate and host name. Requires the
+    /// feature `postgres-tls`.
     ///
-    /// Default: TLS with the system's roots if the URL says `sslmode=require`, and no TLS otherwise.
+    /// Default: TLS with the system's roots if the URL has `sslmode=require`, and no TLS otherwise.
     #[cfg(feature = "postgres-tls")]
     pub fn tls(mut self, tls: PostgresTls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Connects, and makes or upgrades the tables if necessary.
+    /// Connects, and creates or migrates the tables if needed.
     ///
     /// # Errors
-    /// - [`Unusable`](StoreError::Unusable): the URL or an option is wrong, or the server refuses the login, the database or the tables. The text
-    ///   says what to change.
-    /// - [`Unreachable`](StoreError::Unreachable): there is no connection. Try again later.
-    /// - [`Future`](StoreError::Future): a later version of this library has upgraded the tables.
+    /// - [`Unusable`](StoreError::Unusable): the URL or an option is wrong, or the server rejects
+    ///   the login, the database or the tables. The text says what to change.
+    /// - [`Unreachable`](StoreError::Unreachable): the server cannot be reached. Try again later.
+    /// - [`Future`](StoreError::Future): a later version of this library has migrated the tables.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
         let config = self.config()?;
         #[cfg(feature = "postgres-tls")]
@@ -117,14 +122,14 @@ impl PostgresBuilder {
         }
         #[cfg(not(feature = "postgres-tls"))]
         if config.get_ssl_mode() == SslMode::Require {
-            let why = "the connection URL says `sslmode=require`, and this program is built without TLS; build it with the feature \
+            let why = "the connection URL has `sslmode=require`, but this program was built without TLS; build it with the feature \
                        `postgres-tls`";
             return Err(StoreError::Unusable { store: Target::new(&config).to_string(), why: why.into() });
         }
         self.connect_with(config, NoTls).await
     }
 
-    /// The connector, if the connection is to be encrypted.
+    /// Returns the TLS connector if the connection must be encrypted.
     #[cfg(feature = "postgres-tls")]
     fn wanted_tls(&self, config: &Config) -> Result<Option<super::tls::Connector>, StoreError> {
         let unusable = |why| StoreError::Unusable { store: Target::new(config).to_string(), why };
@@ -150,7 +155,7 @@ impl PostgresBuilder {
             return Err(unusable(format!("the pool size is {}; allow at most {POOL_SIZE_MAX} connections", self.pool_size)));
         }
         if self.answer_timeout.is_zero() || self.connect_timeout.is_some_and(|time| time.is_zero()) {
-            return Err(unusable("a timeout of 0 would end every call; give it some seconds".into()));
+            return Err(unusable("a timeout of 0 would end every call; use at least one second".into()));
         }
         let from_url = config.get_connect_timeout().copied();
         config.connect_timeout(self.connect_timeout.or(from_url).unwrap_or(CONNECT_TIMEOUT));
@@ -180,7 +185,7 @@ impl PostgresBuilder {
         let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         let manager =
             Manager::from_config(config.clone(), tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        // One more for renewals.
+        // One more connection for renewals.
         let pool = Pool::builder(manager).max_size(self.pool_size + 1).runtime(Runtime::Tokio1);
         let pool = pool.wait_timeout(Some(connect_timeout)).create_timeout(Some(connect_timeout)).build();
         let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), why: error.to_string() })?;
@@ -193,7 +198,7 @@ impl PostgresBuilder {
     }
 }
 
-/// Shows no URL: it may have a password in it.
+/// Does not print the URL, which can contain a password.
 impl fmt::Debug for PostgresBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("PostgresBuilder");

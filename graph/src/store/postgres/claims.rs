@@ -1,8 +1,11 @@
-//! Claiming runs. One run: its row is read without a lock, `decide` says what follows, and one statement writes it where the row is still the same.
-//! What is ready: one statement that skips locked rows.
+//! Claims runs.
+//!
+//! For one run, the row is read without a lock, `decide` decides, and one statement writes the
+//! result if the row has not changed. Ready runs are claimed by one statement that skips locked
+//! rows.
 
 use super::fault::{Failure, TRIES_MAX};
-use super::read::{Found, find};
+use super::read::{KeyedRun, find};
 use super::{run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::TAKEOVERS_MAX;
@@ -12,15 +15,16 @@ use crate::store::{Claim, Lease};
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 
+/// Claims one run by its id.
 pub(super) async fn claim_one(client: &ClientWrapper, id: &str, force: bool, lease: &Lease) -> Result<Vec<Claim>, Failure> {
     for _ in 0..TRIES_MAX {
-        let Found { key, info: was, now } = find(client, id).await?;
+        let KeyedRun { key, info: was, now } = find(client, id).await?;
         let mut info = was.clone();
         let decided = match info.claim(lease, force, now) {
-            Err(refused) if info == was => return Err(refused.into()),
+            Err(rejected) if info == was => return Err(rejected.into()),
             decided => decided,
         };
-        // A run that has become stuck is written too, although its claim is refused.
+        // A run that became stuck is written too, although its claim is rejected.
         if let Some(claim) = write(client, key, &was, &info, lease).await? {
             decided?;
             return Ok(vec![claim]);
@@ -29,7 +33,7 @@ pub(super) async fn claim_one(client: &ClientWrapper, id: &str, force: bool, lea
     Err(Failure::Contended)
 }
 
-/// `None` if the row has changed since it was read.
+/// Writes a claim. Returns `None` if the row has changed since it was read.
 async fn write(
     client: &ClientWrapper,
     key: i64,
@@ -58,18 +62,24 @@ async fn write(
     written.as_ref().map(run_row::claim).transpose()
 }
 
-/// The runs that one call has claimed so far, each with the time since which it is due. They are kept apart from the call, which may fail later.
+/// The runs that one call has claimed so far, each with the time since which it was due. The call
+/// can fail later, so they are stored outside of it.
 #[derive(Default)]
 pub(super) struct Claimed(Vec<(i64, Claim)>);
 
 impl Claimed {
-    /// What the caller is told: of what was claimed, those due longest first. A failure after that counts for nothing: the next call will meet it.
+    /// Returns the claimed runs, the longest due first. After some claims a failure is only logged;
+    /// the next call will report it.
     pub(super) fn with(self, answer: Result<(), StoreError>) -> Result<Vec<Claim>, StoreError> {
         let Self(mut claims) = self;
         match answer {
             Err(error) if claims.is_empty() => return Err(error),
             Err(error) => {
-                tracing::warn!(%error, claimed = claims.len(), "a claim failed after some runs were claimed; they are driven");
+                tracing::warn!(
+                    %error,
+                    claimed = claims.len(),
+                    "the store failed after some runs were claimed; these runs are executed, and the next claim tries again"
+                );
             }
             Ok(()) => {}
         }
@@ -78,7 +88,8 @@ impl Claimed {
     }
 }
 
-/// Claims runs until there are `count` or no more are ready. What was claimed before a failure stays in `claimed`.
+/// Claims runs until it has `count`, or no more are ready. After a failure, the claimed runs stay
+/// in `claimed`.
 pub(super) async fn claim_ready(
     client: &ClientWrapper,
     graphs: &[(String, GraphVersion)],
@@ -106,8 +117,9 @@ pub(super) async fn claim_ready(
             match run_row::claim(row) {
                 Ok(claim) if claim.run.status == RunStatus::Stuck => {}
                 Ok(claim) => claims.push((row.try_get("due").unwrap_or_default(), claim)),
-                // A damaged run is left alone until its lease ends, and does not keep others waiting. Reading it names the damage.
-                Err(Failure::Refused(StoreError::Damaged { .. })) => damaged.push(row.try_get("no")?),
+                // A damaged run must not delay others. It stays unclaimed until the lease expires;
+                // reading it reports the damage.
+                Err(Failure::Rejected(StoreError::Damaged { .. })) => damaged.push(row.try_get("no")?),
                 Err(failure) => failed = Some(failure),
             }
         }
@@ -115,11 +127,12 @@ pub(super) async fn claim_ready(
             return Err(failure);
         }
         if !damaged.is_empty() {
-            // If this fails, they count as held until the lease ends. The others are claimed all the same.
-            let disown = client.prepare_cached(&sql::DISOWN).await?;
-            drop(client.execute(&disown, &[&damaged, &lease.owner]).await);
+            // If this fails, the damaged runs count as held until the lease expires. The others are
+            // still claimed.
+            let release = client.prepare_cached(&sql::RELEASE_DAMAGED).await?;
+            drop(client.execute(&release, &[&damaged, &lease.owner]).await);
         }
-        // Those that became stuck or are damaged made room for others.
+        // Runs that became stuck or are damaged leave room for others.
         if claims.len() - before == found.len() {
             break;
         }

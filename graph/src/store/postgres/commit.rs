@@ -1,7 +1,7 @@
-//! Creating a run and adding to its log: one statement each.
+//! Creates runs and appends to their logs, with one statement each.
 
 use super::fault::Failure;
-use super::read::{Found, find};
+use super::read::{KeyedRun, find};
 use super::{run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::row::{Row, STRAY_ROW};
@@ -12,7 +12,7 @@ use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-/// Rows as columns, for `unnest`.
+/// The rows of a log as columns, for `unnest`.
 struct Columns<'a> {
     sequences: Vec<i64>,
     sums: Vec<i64>,
@@ -31,6 +31,7 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// Creates a run with its first rows.
 pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -> Result<Claim, Failure> {
     let columns = Columns::new(rows);
     let (owner, lease) = run.lease.as_ref().map(|lease| (&lease.owner, millis(lease.length))).unzip();
@@ -62,27 +63,28 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
         return run_row::claim(&row);
     }
     let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
-    let Found { info, now, .. } = match find(client, &run.id).await {
+    let KeyedRun { info, now, .. } = match find(client, &run.id).await {
         Ok(found) => found,
-        Err(Failure::Refused(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
+        Err(Failure::Rejected(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
         // It was deleted meanwhile.
-        Err(Failure::Refused(_)) => return Err(exists()),
+        Err(Failure::Rejected(_)) => return Err(exists()),
         Err(failure) => return Err(failure),
     };
     let is_same_owner = run.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
-    if is_same_owner && has_landed(client, &run.id, run.instance, 1, rows).await?.is_some() {
+    if is_same_owner && find_committed(client, &run.id, run.instance, 1, rows).await?.is_some() {
         return Ok(Claim { run: info, now });
     }
     Err(exists())
 }
 
-/// The checksum of a new run for which the times are still to be counted in: each time that is not there counts for nothing here.
+/// Returns the checksum of a new run without its times, which the database adds.
 fn sum_without_times(info: RunInfo) -> i64 {
     let no_times = RunInfo { wake_at: None, lease_until: None, deadline: None, created: Timestamp::default(), ..info };
-    // The two missing times cancel each other out: -1 twice.
+    // The two missing times are -1 each and cancel each other.
     no_times.sum()
 }
 
+/// Appends the rows of a commit and updates the run's row, if the fence allows it.
 pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -> Result<Committed, Failure> {
     let columns = Columns::new(&commit.rows);
     let (wake, wake_at) = match commit.wake {
@@ -126,28 +128,30 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
     match client.query_opt(&statement, &parameters).await {
         Ok(Some(row)) => return committed(&row),
         Ok(None) => {}
-        // The fence holds, so nobody else wrote a row above the head.
+        // This driver holds the run, so no other driver wrote a row above the head.
         Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
             return Err(StoreError::Damaged { run: commit.run.clone(), sequence: head + 1, why: STRAY_ROW }.into());
         }
         Err(error) => return Err(error.into()),
     }
-    let landed = has_landed(client, &commit.run, commit.instance, commit.epoch, &commit.rows).await?;
-    landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }.into())
+    let committed = find_committed(client, &commit.run, commit.instance, commit.epoch, &commit.rows).await?;
+    committed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }.into())
 }
 
-/// By how much the checksum changes with the version. As long as this driver is not fenced, nobody else changes the version.
+/// Returns the change of the checksum by a new version. Only the driver changes the version, unless
+/// it is fenced.
 async fn version_sum(client: &ClientWrapper, commit: &Commit) -> Result<i64, Failure> {
     let Some(version) = &commit.version else { return Ok(0) };
     match find(client, &commit.run).await {
-        Ok(Found { info, .. }) => Ok(info.sum() ^ RunInfo { version: version.clone(), ..info }.sum()),
-        Err(Failure::Refused(StoreError::Unknown { .. })) => Ok(0),
+        Ok(KeyedRun { info, .. }) => Ok(info.sum() ^ RunInfo { version: version.clone(), ..info }.sum()),
+        Err(Failure::Rejected(StoreError::Unknown { .. })) => Ok(0),
         Err(failure) => Err(failure),
     }
 }
 
-/// Whether these rows are the last of the run, written under this epoch.
-async fn has_landed(
+/// Returns the confirmation, if these rows are the last of the run and were written with this
+/// epoch.
+async fn find_committed(
     client: &ClientWrapper,
     run: &str,
     instance: u64,
@@ -155,7 +159,7 @@ async fn has_landed(
     rows: &[Row],
 ) -> Result<Option<Committed>, Failure> {
     let Some(last) = rows.last() else { return Ok(None) };
-    let statement = client.prepare_cached(&sql::HAS_LANDED).await?;
+    let statement = client.prepare_cached(&sql::FIND_COMMITTED).await?;
     let parameters: [&(dyn ToSql + Sync); 5] =
         [&run, &(instance as i64), &(epoch as i64), &(last.sequence as i64), &&*last.header];
     client.query_opt(&statement, &parameters).await?.as_ref().map(committed).transpose()

@@ -1,10 +1,15 @@
-//! `Connections`: the pool, and what is done with each connection before and after a call.
+//! [`Connections`]: the pool, and the handling of each connection before and after a call.
 //!
-//! 1. Every connection has the settings of `sql/session.sql` before its first statement, also those of a pool that the caller has made.
-//! 2. A connection goes back to the pool only if its call was answered. A call that is dropped, times out or finds the connection broken drops the
-//!    connection too. Otherwise a connection that has become a black hole would be used again and again.
-//! 3. One connection is kept for renewals: other calls may wait for their answers for longer than a lease lasts. A pool of one connection has none to spare.
-//! 4. After a timeout the idle connections are dropped as well: what swallowed one of them has probably swallowed all.
+//! Invariants:
+//! 1. Every connection has the settings of `sql/session.sql` before its first statement, including
+//!    the connections of a caller's pool.
+//! 2. A connection returns to the pool only if its call was answered. A call that is dropped, times
+//!    out or finds the connection broken drops the connection. Otherwise a dead connection would be
+//!    used again and again.
+//! 3. One connection is reserved for renewals, because other calls can wait longer than a lease
+//!    lasts. A pool of one connection reserves none.
+//! 4. After a timeout the idle connections are dropped too, because the network has probably lost
+//!    them all.
 
 use super::fault::{Failure, of_pool};
 use super::sql;
@@ -17,28 +22,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a connection is waited for, unless the builder says otherwise.
+/// The default time to wait for a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an answer is waited for, unless the builder says otherwise.
+/// The default time to wait for an answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The answer to a renewal is waited for as long as this part of the lease: drivers renew after a part, and give up when one is left.
-const RENEWALS: u32 = 4;
+/// A renewal waits for the answer for this fraction of the lease. Drivers renew after a quarter and
+/// give up when a quarter is left.
+const RENEWAL_FRACTION: u32 = 4;
 
-/// How long the answer to a renewal is waited for at least.
-const RENEWAL_MIN: Duration = Duration::from_secs(1);
+/// The minimum time to wait for the answer to a renewal.
+const RENEWAL_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// How long a statement waits for a lock at most.
+/// The largest time that a statement waits for a lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After this time the server ends a session whose client stopped in the middle of a transaction. Only upgrades of the tables have any.
+/// The time after which the server ends a session whose client stopped inside a transaction. Only
+/// migrations use transactions.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The pool, and how long to wait for what.
+/// The pool, and the time limits of its use.
 pub(super) struct Connections {
     pub(super) pool: Pool,
-    /// As many as there may be calls at once that are no renewals.
+    /// One permit for each concurrent call that is not a renewal.
     pub(super) permits: Arc<Semaphore>,
     pub(super) calls_max: usize,
     pub(super) target: Target,
@@ -48,25 +55,25 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// A connection that is ready for a call.
+    /// Takes a connection for a call from the pool.
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
         let permit = tokio::time::timeout(self.connect_timeout, Arc::clone(&self.permits).acquire_owned()).await;
-        self.take_with(permit.map_err(|_| self.late())?.ok()).await
+        self.take_with(permit.map_err(|_| self.no_free_connection())?.ok()).await
     }
 
-    /// A connection that is ready for a renewal, also when all others wait for answers.
+    /// Takes a connection for a renewal, even if all others wait for answers.
     pub(super) async fn take_for_renewal(&self) -> Result<Connection, StoreError> {
         self.take_with(None).await
     }
 
-    fn late(&self) -> StoreError {
+    fn no_free_connection(&self) -> StoreError {
         of_pool(PoolError::Timeout(TimeoutType::Wait), &self.target, self.calls_max)
     }
 
     async fn take_with(&self, permit: Option<OwnedSemaphorePermit>) -> Result<Connection, StoreError> {
-        // A pool of the caller may have no timeouts of its own; one of ours has these two.
-        let patience = self.connect_timeout.saturating_mul(2);
-        let taken = tokio::time::timeout(patience, self.pool.get()).await.map_err(|_| self.late())?;
+        // A caller's pool may have no timeouts. Our pool has two: for waiting and for connecting.
+        let timeout = self.connect_timeout.saturating_mul(2);
+        let taken = tokio::time::timeout(timeout, self.pool.get()).await.map_err(|_| self.no_free_connection())?;
         let object = taken.map_err(|error| of_pool(error, &self.target, self.calls_max))?;
         let connection = Connection { object: Some(object), permit };
         match self.answer(self.prepare(&connection)).await {
@@ -75,7 +82,8 @@ impl Connections {
         }
     }
 
-    /// Gives a connection its settings, once. That the statement is new to its cache tells that the connection is new to the store.
+    /// Sets up a connection once. If the statement is not in the connection's cache, the connection
+    /// is new to the store.
     async fn prepare(&self, client: &ClientWrapper) -> Result<(), Failure> {
         let known = client.statement_cache.size();
         let statement = client.prepare_cached(&sql::SESSION).await?;
@@ -91,23 +99,23 @@ impl Connections {
     pub(super) async fn answer<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let answer = tokio::time::timeout(self.answer_timeout, call).await;
         let answer = answer.unwrap_or(Err(Failure::Unanswered(self.answer_timeout)));
-        if answer.as_ref().is_err_and(Failure::spoils_pool) {
+        if answer.as_ref().is_err_and(Failure::breaks_pool) {
             self.drop_idle();
         }
         answer
     }
 
-    /// A renewal waits for locked rows for a shorter time than this. If it is not answered within a part of the lease, its connection is given up, so that there is time for another.
-    /// Connecting counts.
+    /// Limits the time of a renewal, including connecting, to a fraction of the lease, so that a
+    /// second renewal is possible. The statement itself waits less for locked rows.
     pub(super) async fn renewal<T>(
         &self,
         lease: Duration,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let patience = (lease / RENEWALS).max(RENEWAL_MIN);
-        tokio::time::timeout(patience, call).await.unwrap_or_else(|_| {
+        let timeout = (lease / RENEWAL_FRACTION).max(RENEWAL_TIMEOUT_MIN);
+        tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| {
             self.drop_idle();
-            Err(Failure::Unanswered(patience).into_store_error(&self.target))
+            Err(Failure::Unanswered(timeout).into_store_error(&self.target))
         })
     }
 
@@ -122,23 +130,24 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// A connection during a call. It is dropped with the call, unless [`give_back`](Self::give_back) says that it is sound.
+/// A connection during a call. Dropping it closes the connection; [`give_back`](Self::give_back)
+/// returns it to the pool.
 pub(super) struct Connection {
     object: Option<Object>,
-    /// Goes after the connection is back in the pool, or dropped.
+    /// Released after the connection is back in the pool or dropped.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
-    /// For transactions.
+    /// Returns the client for a transaction.
     pub(super) fn exclusive(&mut self) -> &mut ClientWrapper {
         self.object.as_mut().expect("a connection in use has its object")
     }
 
-    /// Ends the use of a connection whose call was answered so.
+    /// Returns the connection to the pool, unless the answer shows that it may be broken.
     pub(super) fn give_back<T>(mut self, answer: &Result<T, Failure>) {
         match answer {
-            Err(failure) if failure.spoils_connection() => {}
+            Err(failure) if failure.breaks_connection() => {}
             _ => drop(self.object.take()),
         }
     }

@@ -1,4 +1,5 @@
-//! Why a call failed: what the server said, what to do about it, and whether anything can have been changed.
+//! Failures of a call: the server's report, the advice for the user, and whether anything can have
+//! changed.
 
 use super::target::Target;
 use crate::store::error::StoreError;
@@ -8,24 +9,25 @@ use std::io;
 use std::time::Duration;
 use tokio_postgres::error::{DbError, SqlState};
 
-/// How often a decision is made again because the run has changed since it was read. Each time another writer was faster.
+/// The number of attempts of an operation that reads a run, decides and writes. An attempt fails if
+/// another writer changes the run in between.
 pub(super) const TRIES_MAX: usize = 100;
 
-/// Why a statement gave no answer.
+/// The reason why a call has no result.
 pub(super) enum Failure {
-    /// The store's own refusal.
-    Refused(StoreError),
+    /// A rejection by the store.
+    Rejected(StoreError),
     /// An error of the database or of the connection.
     Database(tokio_postgres::Error),
-    /// There was no answer within this time.
+    /// The server gave no answer within this time.
     Unanswered(Duration),
-    /// Other writers were faster, [`TRIES_MAX`] times.
+    /// Other writers changed the run during each of [`TRIES_MAX`] attempts.
     Contended,
 }
 
 impl From<StoreError> for Failure {
-    fn from(refused: StoreError) -> Self {
-        Self::Refused(refused)
+    fn from(rejected: StoreError) -> Self {
+        Self::Rejected(rejected)
     }
 }
 
@@ -36,11 +38,11 @@ impl From<tokio_postgres::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the call can be made once more on another connection. `is_repeatable` says that its repetition changes nothing, should the first have
-    /// been done after all.
+    /// Returns whether the call can be made once more on another connection. `is_repeatable` means
+    /// that a second execution changes nothing.
     pub(super) fn may_be_repeated(&self, is_repeatable: bool) -> bool {
         let Self::Database(error) = self else { return false };
-        // The server undid what it had begun, or did not begin.
+        // The server rolled back, or did not start.
         const NOTHING_DONE: [SqlState; 3] =
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
         match error.code() {
@@ -50,10 +52,11 @@ impl Failure {
         }
     }
 
-    /// Whether the connection must not be used again: it may be broken, or lead to a server that takes no writes.
-    pub(super) fn spoils_connection(&self) -> bool {
+    /// Returns whether the connection must not be reused: it may be broken, or its server accepts
+    /// no writes.
+    pub(super) fn breaks_connection(&self) -> bool {
         match self {
-            Self::Refused(_) | Self::Contended => false,
+            Self::Rejected(_) | Self::Contended => false,
             Self::Unanswered(_) => true,
             Self::Database(error) => {
                 error.code().is_none_or(|code| is_shutdown(code) || *code == SqlState::READ_ONLY_SQL_TRANSACTION)
@@ -61,22 +64,28 @@ impl Failure {
         }
     }
 
-    /// Whether the idle connections of the pool are probably no better: what swallowed one has swallowed all, or they lead to the same server, which
-    /// takes no writes.
-    pub(super) fn spoils_pool(&self) -> bool {
+    /// Returns whether the idle connections of the pool are probably broken too: the network lost
+    /// them all, or they lead to the same read-only server.
+    pub(super) fn breaks_pool(&self) -> bool {
         match self {
             Self::Unanswered(_) => true,
             Self::Database(error) => error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION),
-            Self::Refused(_) | Self::Contended => false,
+            Self::Rejected(_) | Self::Contended => false,
         }
     }
 
-    /// The failure of a call that reads or claims one run. What the server finds corrupt meanwhile is damage to that run: others may be sound. Calls that
-    /// write more are not for this: what they find corrupt may be an index that all runs share.
+    /// Converts the failure of a call that reads or claims one run. Corrupt data is damage to that
+    /// run, and other runs can be intact.
+    ///
+    /// Not for calls that write more: they can find a corrupt index, which all runs share.
     pub(super) fn in_run(self, run: &str) -> Self {
         match self {
             Self::Database(error) if error.code().is_some_and(is_corruption) => {
-                tracing::error!(run, error = %causes(&error), "PostgreSQL cannot read the run: its tables are corrupt there");
+                tracing::error!(
+                    run,
+                    error = %causes(&error),
+                    "PostgreSQL cannot read the run: its tables are corrupt there; restore them from a backup"
+                );
                 let why = "PostgreSQL reports corrupt data (its log has the details)";
                 StoreError::Damaged { run: run.to_string(), sequence: 0, why }.into()
             }
@@ -84,7 +93,8 @@ impl Failure {
         }
     }
 
-    /// The failure of preparing a connection: the call itself was not sent.
+    /// Converts a failure that happened while a connection was prepared. The call itself was not
+    /// sent.
     pub(super) fn before_call(self, target: &Target) -> StoreError {
         match self.into_store_error(target) {
             StoreError::Unavailable(source) => StoreError::Unreachable(source),
@@ -92,15 +102,15 @@ impl Failure {
         }
     }
 
-    /// The failure of a call on a connection that was there.
+    /// Converts a failure of a call on a working connection.
     pub(super) fn into_store_error(self, target: &Target) -> StoreError {
         match self {
-            Self::Refused(refused) => refused,
+            Self::Rejected(rejected) => rejected,
             Self::Unanswered(time) => {
-                StoreError::unavailable(format!("{target} gave no answer within {time:?}; the connection was dropped"))
+                StoreError::unavailable(format!("{target} gave no answer within {time:?}; its connection was dropped"))
             }
             Self::Contended => StoreError::unreachable(format!(
-                "the run was changed by others each of {TRIES_MAX} times that this call read it; try again"
+                "other clients changed the run during each of {TRIES_MAX} attempts; nothing was written, try again"
             )),
             Self::Database(error) => of_statement(&error, target),
         }
@@ -112,18 +122,18 @@ fn is_shutdown(code: &SqlState) -> bool {
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
 }
 
-/// Whether pages of a table or of an index are damaged.
+/// Returns whether pages of a table or an index are damaged.
 fn is_corruption(code: &SqlState) -> bool {
     [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code)
 }
 
-/// An error of a statement.
+/// Converts an error of a statement.
 fn of_statement(error: &tokio_postgres::Error, target: &Target) -> StoreError {
-    let Some(said) = error.as_db_error() else {
-        return StoreError::unavailable(format!("the connection to {target} failed ({})", causes(error)));
+    let Some(report) = error.as_db_error() else {
+        return StoreError::unavailable(format!("the connection to {target} failed: {}", causes(error)));
     };
-    let text = describe(said, target);
-    match said.code() {
+    let text = describe(report, target);
+    match report.code() {
         code if is_setup(code) => StoreError::Unusable { store: target.to_string(), why: text },
         &SqlState::READ_ONLY_SQL_TRANSACTION
         | &SqlState::LOCK_NOT_AVAILABLE
@@ -133,19 +143,19 @@ fn of_statement(error: &tokio_postgres::Error, target: &Target) -> StoreError {
     }
 }
 
-/// An error of connecting: nothing was sent.
+/// Converts an error of connecting. Nothing was sent.
 pub(super) fn of_connecting(error: &tokio_postgres::Error, target: &Target) -> StoreError {
     let unusable = |why| StoreError::Unusable { store: target.to_string(), why };
     match error.as_db_error() {
-        Some(said) if is_setup(said.code()) => unusable(describe(said, target)),
-        Some(said) => StoreError::unreachable(describe(said, target)),
+        Some(report) if is_setup(report.code()) => unusable(describe(report, target)),
+        Some(report) => StoreError::unreachable(describe(report, target)),
         None if is_cut_off(error) => StoreError::unreachable(format!(
-            "the connection to {target} ended while TLS began ({}); the server may be restarting: try again soon",
+            "the connection to {target} ended during the TLS handshake ({}); the server may be restarting, try again soon",
             causes(error)
         )),
         None if is_tls(error) => unusable(format!(
-            "no TLS connection ({}); check that the server offers TLS, that its certificate is for this host, and that its \
-             authority is among the roots given",
+            "TLS failed ({}); check that the server offers TLS, that its certificate is for this host, and that its authority is \
+             among the given roots",
             causes(error)
         )),
         None if is_login(error) => unusable(format!(
@@ -153,23 +163,23 @@ pub(super) fn of_connecting(error: &tokio_postgres::Error, target: &Target) -> S
             causes(error)
         )),
         None => StoreError::unreachable(format!(
-            "no connection to {target} ({}); check host and port, and that the server runs and can be reached from here",
+            "no connection to {target} ({}); check host and port, and that the server runs and can be reached from this machine",
             causes(error)
         )),
     }
 }
 
-/// An error of a pool: nothing was sent.
+/// Converts an error of the pool. Nothing was sent.
 pub(super) fn of_pool(error: PoolError, target: &Target, size: usize) -> StoreError {
     match error {
         PoolError::Backend(error) => of_connecting(&error, target),
         PoolError::Timeout(TimeoutType::Wait) => StoreError::unreachable(format!(
-            "all {size} connections to {target} are in use, and none came free in time; raise the pool size, or look for slow calls"
+            "all {size} connections to {target} are in use, and none became free in time; raise the pool size, or look for slow calls"
         )),
         PoolError::Timeout(_) => StoreError::unreachable(format!(
-            "no connection to {target} in time; check host and port, and that the server can be reached from here"
+            "connecting to {target} took too long; check host and port, and that the server can be reached from this machine"
         )),
-        other => StoreError::Unusable { store: target.to_string(), why: format!("the pool gives no connection: {other}") },
+        other => StoreError::Unusable { store: target.to_string(), why: format!("the pool returned no connection: {other}") },
     }
 }
 
@@ -177,73 +187,75 @@ fn is_tls(error: &tokio_postgres::Error) -> bool {
     error.to_string().contains("TLS")
 }
 
-/// Whether the connection ended while TLS began. What rustls finds wrong with a certificate is an I/O error too, one of invalid data.
+/// Returns whether the connection ended during the TLS handshake. A certificate error of rustls is
+/// an I/O error too, with the kind invalid data.
 fn is_cut_off(error: &tokio_postgres::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     is_tls(error)
         && cause.is_some_and(|cause| !matches!(cause.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
 }
 
-/// What somebody has to set up: passing time mends none of it.
+/// Returns whether the error needs a change of the setup. Waiting does not help.
 fn is_setup(code: &SqlState) -> bool {
-    // 28: login, 3D: database, 3F: schema, 42: privileges, tables that are not there.
+    // Classes: 28 login, 3D database, 3F schema, 42 privileges and missing tables.
     ["28", "3D", "3F", "42"].iter().any(|class| code.code().starts_with(class))
 }
 
-/// Errors that tokio-postgres finds itself while it logs in.
+/// Returns whether tokio-postgres itself found the error during the login.
 fn is_login(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     text.contains("authentication") || text.contains("invalid configuration")
 }
 
-/// What the server said, with its code, and what to do.
-fn describe(said: &DbError, target: &Target) -> String {
-    let (what, advice) = match *said.code() {
+/// Describes the server's report with its code, and adds advice.
+fn describe(report: &DbError, target: &Target) -> String {
+    let (what, advice) = match *report.code() {
         SqlState::INVALID_PASSWORD => {
-            (format!("PostgreSQL refused the login{target:#}"), "check the user name and the password in the connection URL")
+            (format!("PostgreSQL rejected the login{target:#}"), "check the user name and the password in the connection URL")
         }
-        SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls(said) => (
-            format!("PostgreSQL refused the login{target:#}"),
-            "let the role in from here in pg_hba.conf; if the server lets only TLS connections in, put `sslmode=require` into the URL, \
-             which takes the feature `postgres-tls`",
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION if wants_tls(report) => (
+            format!("PostgreSQL rejected the login{target:#}"),
+            "allow the role from this machine in pg_hba.conf; if the server accepts only TLS connections, add `sslmode=require` to the \
+             URL, which needs the feature `postgres-tls`",
         ),
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
-            format!("PostgreSQL refused the login{target:#}"),
-            "check that the role exists and may log in, and that pg_hba.conf lets it in from here",
+            format!("PostgreSQL rejected the login{target:#}"),
+            "check that the role exists and may log in, and that pg_hba.conf allows it from this machine",
         ),
         SqlState::INVALID_CATALOG_NAME => {
-            ("there is no such database".into(), "create it, or correct its name in the connection URL")
+            ("the database does not exist".into(), "create it, or correct its name in the connection URL")
         }
         SqlState::INSUFFICIENT_PRIVILEGE => (
-            format!("PostgreSQL refused the statement{target:#}"),
-            "grant the role SELECT, INSERT, UPDATE and DELETE on the tables pleach_*, and CREATE on their schema to make or upgrade them",
+            format!("PostgreSQL rejected the statement{target:#}"),
+            "grant the role SELECT, INSERT, UPDATE and DELETE on the tables pleach_*, and CREATE on their schema to create or migrate them",
         ),
         SqlState::READ_ONLY_SQL_TRANSACTION => (
-            format!("{target} takes no writes"),
-            "it is a standby or is set to read-only: connect to the primary, for example with several hosts and \
+            format!("{target} accepts no writes"),
+            "it is a standby or read-only: connect to the primary, for example with several hosts and \
              `target_session_attrs=read-write` in the URL",
         ),
         SqlState::TOO_MANY_CONNECTIONS => {
-            (format!("{target} has no connection left"), "lower the pool size of its clients, or raise max_connections")
+            (format!("{target} has no free connection"), "lower the pool size of its clients, or raise max_connections")
         }
         SqlState::CANNOT_CONNECT_NOW => (format!("{target} is starting or stopping"), "try again soon"),
         SqlState::LOCK_NOT_AVAILABLE => (
             "another client keeps a row or table locked".into(),
-            "look for it in pg_stat_activity and pg_locks; nothing was changed, so try again when it is gone",
+            "nothing was changed; find the client with pg_stat_activity and pg_locks, and try again after it has ended",
         ),
-        SqlState::DISK_FULL => (format!("{target} has no space left"), "free or add disk space"),
-        _ => (format!("{target} failed"), said.hint().unwrap_or("")),
+        SqlState::DISK_FULL => (format!("{target} has no disk space left"), "free or add disk space"),
+        _ => (format!("{target} failed"), report.hint().unwrap_or("")),
     };
-    let said = format!("{what} ({}: {})", said.code().code(), said.message());
-    if advice.is_empty() { said } else { format!("{said}; {advice}") }
+    let text = format!("{what} ({}: {})", report.code().code(), report.message());
+    if advice.is_empty() { text } else { format!("{text}; {advice}") }
 }
 
-/// Whether the login may have been refused because the connection was not encrypted. Only the words of the refusal tell.
-fn wants_tls(said: &DbError) -> bool {
-    ["no encryption", "SSL off"].iter().any(|words| said.message().contains(words))
+/// Returns whether the server may have rejected the login because the connection is not encrypted.
+/// Only the message shows this.
+fn wants_tls(report: &DbError) -> bool {
+    ["no encryption", "SSL off"].iter().any(|words| report.message().contains(words))
 }
 
-/// An error with its causes, innermost last, each once.
+/// Formats an error with its causes, the innermost last, each once.
 fn causes(error: &dyn Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);

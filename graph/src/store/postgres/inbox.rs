@@ -1,7 +1,9 @@
-//! Posting to an inbox.
+//! Adds messages to an inbox.
 //!
-//! What decides about a post is read without a lock. Then one statement writes it, if nothing that was read can have changed the decision: for a
-//! command nothing may have been posted since, for a signal or an answer no more than there was room for. Else all of it is done again.
+//! The state of the inbox is read without a lock, and decides what to do. Then one statement writes
+//! the message if the decision is still valid: for a command, no message was added since; for a
+//! signal or an answer, no more messages were added than the inbox had room for. Otherwise the
+//! whole operation is repeated.
 
 use super::fault::{Failure, TRIES_MAX};
 use super::{run_row, sql};
@@ -13,38 +15,40 @@ use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-/// The names that PostgreSQL has given to the keys of the inbox.
+/// The names that PostgreSQL gives to the unique keys of the inbox.
 const DEDUP_KEY: &str = "pleach_inbox_run_dedup_key";
 const NUMBER_KEY: &str = "pleach_inbox_pkey";
 
-/// Whether there is a row already with the same value of this key.
+/// Returns whether a row with the same value of this key exists.
 fn is_taken(error: &tokio_postgres::Error, key: &str) -> bool {
-    error.as_db_error().is_some_and(|said| *said.code() == SqlState::UNIQUE_VIOLATION && said.constraint() == Some(key))
+    error.as_db_error().is_some_and(|report| *report.code() == SqlState::UNIQUE_VIOLATION && report.constraint() == Some(key))
 }
 
-/// What to do about a post.
+/// How to add a message.
 enum Decision {
-    /// Nothing: it is there already.
+    /// Add nothing: the message with this number is the same.
     Known(u64),
-    /// Add it to the run with this key, which had so many messages.
+    /// Add it to the run with this key, whose inbox had `posted` messages.
     Add { key: i64, posted: u64, room: usize, replaces: Vec<i64> },
 }
 
-pub(super) async fn post(client: &ClientWrapper, id: &str, post: &NewMessage) -> Result<u64, Failure> {
+/// Adds a message to an inbox, unless it is a duplicate, and makes the run due.
+pub(super) async fn add_message(client: &ClientWrapper, id: &str, message: &NewMessage) -> Result<u64, Failure> {
     check_text("run id", id)?;
     for _ in 0..TRIES_MAX {
-        let (key, posted, room, replaces) = match decide(client, id, post).await? {
+        let (key, posted, room, replaces) = match decide(client, id, message).await? {
             Decision::Known(number) => return Ok(number),
             Decision::Add { key, posted, room, replaces } => (key, posted, room, replaces),
         };
+        let NewMessage { name, dedup, payload, sum } = message;
         let parameters: [&(dyn ToSql + Sync); 8] =
-            [&key, &(posted as i64), &(room as i64), &replaces, &post.name, &post.dedup, &i64::from(post.sum), &post.payload];
-        match client.query_opt(&client.prepare_cached(&sql::POST).await?, &parameters).await {
+            [&key, &(posted as i64), &(room as i64), &replaces, name, dedup, &i64::from(*sum), payload];
+        match client.query_opt(&client.prepare_cached(&sql::ADD_MESSAGE).await?, &parameters).await {
             Ok(Some(row)) => return Ok(row.try_get::<_, i64>("n")? as u64),
             Ok(None) => {}
-            // Another post with the same dedup text came first.
+            // A message with the same dedup text came first.
             Err(error) if is_taken(&error, DEDUP_KEY) => {}
-            // Numbers are given with the run's row locked, so nobody posted this one.
+            // The run's row is locked when a number is assigned, so no caller added this message.
             Err(error) if is_taken(&error, NUMBER_KEY) => {
                 return Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }.into());
             }
@@ -54,11 +58,11 @@ pub(super) async fn post(client: &ClientWrapper, id: &str, post: &NewMessage) ->
     Err(Failure::Contended)
 }
 
-async fn decide(client: &ClientWrapper, id: &str, post: &NewMessage) -> Result<Decision, Failure> {
-    let kind = post.kind();
+async fn decide(client: &ClientWrapper, id: &str, message: &NewMessage) -> Result<Decision, Failure> {
+    let kind = message.kind();
     let parameters: [&(dyn ToSql + Sync); 4] =
-        [&id, &post.dedup, &(kind == InboxMessageKind::Command), &(kind == InboxMessageKind::Answer)];
-    let found = client.query_opt(&client.prepare_cached(&sql::BEFORE_POST).await?, &parameters).await?;
+        [&id, &message.dedup, &(kind == InboxMessageKind::Command), &(kind == InboxMessageKind::Answer)];
+    let found = client.query_opt(&client.prepare_cached(&sql::INBOX_STATE).await?, &parameters).await?;
     let Some(row) = found else { return Err(StoreError::Unknown { run: id.to_string() }.into()) };
     let (key, info) = run_row::info(&row)?;
     if let Some(number) = row.try_get::<_, Option<i64>>("same")? {
@@ -74,7 +78,7 @@ async fn decide(client: &ClientWrapper, id: &str, post: &NewMessage) -> Result<D
     let numbers: Vec<i64> = row.try_get::<_, Option<_>>("commands")?.unwrap_or_default();
     let names: Vec<String> = row.try_get::<_, Option<_>>("command_names")?.unwrap_or_default();
     let untaken: Vec<(u64, String)> = numbers.into_iter().map(|number| number as u64).zip(names).collect();
-    Ok(match post.among(&untaken) {
+    Ok(match message.among(&untaken) {
         CommandAction::Known(number) => Decision::Known(number),
         CommandAction::Instead(others) => {
             Decision::Add { key, posted, room: 1, replaces: others.into_iter().map(|number| number as i64).collect() }

@@ -1,4 +1,4 @@
-//! Listing runs. Each set of filters with an index of its own is a statement of its own.
+//! Lists runs. Each combination of filters that has its own index has its own statement.
 
 use super::fault::Failure;
 use super::{run_row, sql};
@@ -9,6 +9,7 @@ use crate::store::time::Timestamp;
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 
+/// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
 pub(super) async fn list(
     client: &ClientWrapper,
     filters: Vec<Filter>,
@@ -20,7 +21,7 @@ pub(super) async fn list(
     let times = [query.created_since, query.created_before, query.changed_since, query.changed_before].map(millis);
     let last_key = last_key(after);
     let count = count.min(LIST_MAX);
-    // One more tells whether there is another page.
+    // One more row shows whether another page follows.
     let limit = count as i64 + 1;
     let status = query.status.map(RunStatus::as_str);
     let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&last_key, &times[0], &times[1], &times[2], &times[3], &limit];

@@ -1,7 +1,9 @@
-//! Hints from other machines: `NOTIFY pleach` says that a run may have become ready. A hint that is lost costs nothing but the wait for the next poll.
+//! Hints from other machines: `NOTIFY pleach` means that a run may have become ready.
 //!
-//! Notifications come to a connection of their own: a pool does not hand out what its connections hear. A connection that was swallowed is as silent
-//! as one without news, so the server is asked now and then. One that does not answer is given up, and so is a login without an answer.
+//! A lost hint only delays a run until the next poll. The listener uses a separate connection,
+//! because a pool does not forward notifications. A dead connection is as silent as one without
+//! news, so the listener sends a query at intervals. It drops a connection or a login that gets no
+//! answer.
 
 use super::builder::KEEPALIVE_IDLE;
 use super::connections::CONNECT_TIMEOUT;
@@ -13,13 +15,13 @@ use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Client, Config, Socket};
 
-/// How long to wait before connecting again.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// The delay before the listener connects again.
+const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 
-/// The server is asked no more often than this, however often the configuration has its connections probed.
-const ASK_EVERY_MIN: Duration = Duration::from_secs(1);
+/// The minimum interval of the queries, if the keepalive interval of the configuration is shorter.
+const PROBE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// Listens for as long as the store lives, which aborts it.
+/// Listens until the store is dropped, which aborts this task.
 pub(super) async fn listen<T>(config: Config, tls: T, hints: Arc<Hints>)
 where
     T: MakeTlsConnect<Socket> + Clone + Send,
@@ -29,26 +31,26 @@ where
 {
     loop {
         listen_once(&config, tls.clone(), &hints).await;
-        // What was said meanwhile was not heard.
-        hints.ring();
-        tokio::time::sleep(AGAIN_AFTER).await;
+        // Notifications since the connection ended were missed.
+        hints.notify();
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
-/// Ends when the connection does, or when the server does not answer.
+/// Listens on one connection until it ends, or the server does not answer.
 async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, hints: &Hints) {
-    // The time of the configuration is for the socket alone.
-    let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
-    let Ok(Ok((client, mut connection))) = tokio::time::timeout(patience, config.connect(tls)).await else { return };
-    let every = config.get_keepalives_idle().clamp(ASK_EVERY_MIN, KEEPALIVE_IDLE);
-    let mut asking = pin!(ask_now_and_then(&client, patience, every, hints));
+    // The timeout of the configuration covers only the socket, not the login.
+    let timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+    let Ok(Ok((client, mut connection))) = tokio::time::timeout(timeout, config.connect(tls)).await else { return };
+    let interval = config.get_keepalives_idle().clamp(PROBE_INTERVAL_MIN, KEEPALIVE_IDLE);
+    let mut probing = pin!(probe(&client, timeout, interval, hints));
     std::future::poll_fn(|cx| {
-        if asking.as_mut().poll(cx).is_ready() {
+        if probing.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         loop {
             match connection.poll_message(cx) {
-                Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => hints.ring(),
+                Poll::Ready(Some(Ok(AsyncMessage::Notification(_)))) => hints.notify(),
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
@@ -58,18 +60,19 @@ async fn listen_once<T: MakeTlsConnect<Socket>>(config: &Config, tls: T, hints: 
     .await;
 }
 
-/// Asks to be told, which changes nothing if it was asked before. Ends when there is no answer.
-async fn ask_now_and_then(client: &Client, patience: Duration, every: Duration, hints: &Hints) {
-    let is_heard = async || {
-        let answer = tokio::time::timeout(patience, client.batch_execute("LISTEN pleach")).await;
+/// Sends `LISTEN` at intervals; repeating it has no effect. Returns when the server does not
+/// answer.
+async fn probe(client: &Client, timeout: Duration, interval: Duration, hints: &Hints) {
+    let is_answered = async || {
+        let answer = tokio::time::timeout(timeout, client.batch_execute("LISTEN pleach")).await;
         matches!(answer, Ok(Ok(())))
     };
-    if is_heard().await {
-        // What was said before was not heard.
-        hints.ring();
-        tokio::time::sleep(every).await;
-        while is_heard().await {
-            tokio::time::sleep(every).await;
+    if is_answered().await {
+        // Notifications before the first `LISTEN` were missed.
+        hints.notify();
+        tokio::time::sleep(interval).await;
+        while is_answered().await {
+            tokio::time::sleep(interval).await;
         }
     }
 }

@@ -1,13 +1,20 @@
-//! `PostgresStore`: runs in a PostgreSQL database, shared by as many machines as can reach it.
+//! [`PostgresStore`]: durable runs in a PostgreSQL database, shared by any number of machines.
 //!
-//! Every change is one statement, so no row stays locked while a client thinks, freezes or dies:
-//! - A commit updates the run's own row where instance, epoch and head match, and inserts the rows of the log from that.
-//! - Claims of ready runs skip rows that others have locked. They wait for nobody. Renewals skip them at first, then wait a short time for each.
-//! - Where Rust decides (`decide`), the row is read without a lock and written only if it is still the same; else all of it is done again.
-//! - A statement for several runs locks their rows in the order of their keys. The run's own row is locked before rows of its log or inbox.
+//! Every change is one statement, so a slow, suspended or dead client keeps no row locked.
 //!
-//! Read in this order: `schema` and `sql` (the tables and statements), `commit`, `claims`, `leases`, `post`, `prune`, `read`, `list`, then
-//! `connections` (what happens to a connection), `fault` (what errors say), `builder`, `tls` and `listen`.
+//! Lock rules:
+//! 1. A commit updates the run's own row if instance, epoch and head match, and inserts the rows of
+//!    the log from the result.
+//! 2. Claims of ready runs skip locked rows and never wait. Renewals skip locked rows first, then
+//!    wait a short time for each of them.
+//! 3. Where Rust decides (`decide`), the row is read without a lock and written only if it has not
+//!    changed. Otherwise the whole operation is repeated.
+//! 4. A statement for several runs locks their rows in the order of their keys. The run's own row
+//!    is locked before rows of its log or inbox.
+//!
+//! Reading order: `schema` and `sql` (tables and statements), `commit`, `claims`, `leases`,
+//! `inbox`, `prune`, `read`, `list`, then `connections`, `fault` (errors), `builder`, `tls` and
+//! `listen`.
 
 mod builder;
 mod claims;
@@ -49,12 +56,34 @@ use tokio::sync::Semaphore;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
-/// Runs in a PostgreSQL database (13 or later). Cloning is cheap, and gives the same store. It needs a Tokio runtime.
+/// A store in a PostgreSQL database, version 13 or later.
 ///
-/// The tables (`pleach_run`, `pleach_log`, `pleach_inbox`, `pleach_format`) are made in the first schema of the connection's `search_path`.
+/// Clones are cheap and share one pool. The store needs a Tokio runtime.
 ///
-/// Each connection gets the session settings that the store relies on: `synchronous_commit` is switched on if it is off, `lock_timeout` is at most
-/// 10 s, and `idle_in_transaction_session_timeout` at most 30 s. A connection is dropped, not reused, when a call on it was not answered.
+/// - **Tables.** `pleach_run`, `pleach_log`, `pleach_inbox` and `pleach_format` are created in the
+///   first schema of the connection's `search_path`.
+/// - **Sessions.** The store sets what it relies on in each connection: `synchronous_commit` is on
+///   if it was off, `lock_timeout` is at most 10 s, and `idle_in_transaction_session_timeout` at
+///   most 30 s.
+/// - **Broken connections.** A connection is dropped and not reused if a call on it got no answer.
+///
+/// # Examples
+/// ```no_run
+/// use pleach::prelude::*;
+/// use pleach::store::PostgresStore;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("double")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let store = PostgresStore::connect("postgres://app:secret@db.internal/app").await?;
+/// assert_eq!(graph.run(21).id("job-1").checkpoint(&store).await?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct PostgresStore(Arc<PostgresParts>);
 
@@ -65,34 +94,44 @@ struct PostgresParts {
 }
 
 impl PostgresStore {
-    /// Connects with the default options: see [`builder`](Self::builder) and [`PostgresBuilder::connect`].
+    /// Connects with the default options, and creates or migrates the tables if needed.
+    ///
+    /// [`builder`](Self::builder) sets options.
+    ///
+    /// # Errors
+    /// As [`PostgresBuilder::connect`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::builder(url).connect().await
     }
 
-    /// Returns a builder for a store at this address: `postgres://user:password@host/database`, or `host=.. user=.. password=..`.
+    /// Returns a builder for a store at this URL: `postgres://user:password@host/database`, or
+    /// `host=.. user=.. password=..`.
     pub fn builder(url: &str) -> PostgresBuilder {
         PostgresBuilder::new(url)
     }
 
-    /// Uses a pool of your own, and makes or upgrades the tables if necessary.
+    /// Uses the given pool, and creates or migrates the tables if needed.
     ///
-    /// Give the store a pool that nothing else uses: it changes the settings of the sessions. The store hears no notifications from other machines,
-    /// so its workers find new runs at their next poll; [`with_pool_and_listener`](Self::with_pool_and_listener) does.
+    /// Pass a pool that nothing else uses, because the store changes the settings of its sessions.
+    /// Without a listener the store gets no notifications from other machines, so its workers find
+    /// new runs at their next poll. [`with_pool_and_listener`](Self::with_pool_and_listener) adds a
+    /// listener.
     ///
     /// # Errors
     /// As [`PostgresBuilder::connect`].
     pub async fn with_pool(pool: Pool) -> Result<Self, StoreError> {
-        Self::open(of_caller(pool), Arc::default(), None::<std::future::Pending<()>>).await
+        Self::open(from_callers_pool(pool), Arc::default(), None::<std::future::Pending<()>>).await
     }
 
-    /// Uses a pool of your own, and one more connection that listens for notifications from other machines.
+    /// Uses the given pool, and one more connection that listens for notifications from other
+    /// machines.
     ///
-    /// A pool does not hand out the notifications that its connections receive, so the listener needs the configuration and the TLS connector
-    /// (or [`NoTls`](tokio_postgres::NoTls)) that the pool was made with.
+    /// A pool does not forward notifications, so the listener needs the configuration and the TLS
+    /// connector (or [`NoTls`](tokio_postgres::NoTls)) of the pool.
     ///
     /// # Errors
-    /// As [`PostgresBuilder::connect`]. A listener that cannot connect tries again every 2 s and fails nothing.
+    /// As [`PostgresBuilder::connect`]. A listener that cannot connect tries again every 2 s; this
+    /// is not an error.
     pub async fn with_pool_and_listener<T>(pool: Pool, config: Config, tls: T) -> Result<Self, StoreError>
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -102,7 +141,7 @@ impl PostgresStore {
     {
         let hints = Arc::new(Hints::default());
         let listening = listen::listen(config, tls, Arc::clone(&hints));
-        Self::open(of_caller(pool), hints, Some(listening)).await
+        Self::open(from_callers_pool(pool), hints, Some(listening)).await
     }
 
     async fn open(
@@ -116,14 +155,14 @@ impl PostgresStore {
         Ok(Self(Arc::new(store)))
     }
 
-    fn ring_if(&self, nudges: bool) {
-        if nudges {
-            self.0.hints.ring();
+    fn send_hint_if(&self, may_make_ready: bool) {
+        if may_make_ready {
+            self.0.hints.notify();
         }
     }
 }
 
-fn of_caller(pool: Pool) -> Connections {
+fn from_callers_pool(pool: Pool) -> Connections {
     let (connect_timeout, answer_timeout) = (CONNECT_TIMEOUT, ANSWER_TIMEOUT);
     let (target, size) = (Target::of_callers_pool(), pool.status().max_size);
     let calls_max = if size > 1 { size - 1 } else { size };
@@ -131,13 +170,14 @@ fn of_caller(pool: Pool) -> Connections {
     Connections { pool, permits, calls_max, target, is_own_pool: false, connect_timeout, answer_timeout }
 }
 
-/// Makes a call on a connection; and once more on another if the failure allows it: see [`fault::Failure::may_be_repeated`].
+/// Makes a call on a connection. Repeats it once on another connection if the failure allows it;
+/// see [`fault::Failure::may_be_repeated`].
 macro_rules! on_a_connection {
-    ($inner:expr, $is_repeatable:expr, |$client:ident| $call:expr) => {
-        on_a_connection!($inner, take, $is_repeatable, |$client| $call)
+    ($parts:expr, $is_repeatable:expr, |$client:ident| $call:expr) => {
+        on_a_connection!($parts, take, $is_repeatable, |$client| $call)
     };
-    ($inner:expr, $take:ident, $is_repeatable:expr, |$client:ident| $call:expr) => {{
-        let connections = &$inner.connections;
+    ($parts:expr, $take:ident, $is_repeatable:expr, |$client:ident| $call:expr) => {{
+        let connections = &$parts.connections;
         let mut may_repeat = true;
         loop {
             let connection = connections.$take().await?;
@@ -158,16 +198,16 @@ macro_rules! on_a_connection {
     }};
 }
 
-/// A call that reads or claims one run: see [`fault::Failure::in_run`].
+/// Makes a call that reads or claims one run; see [`fault::Failure::in_run`].
 async fn for_run<T>(run: &str, call: impl Future<Output = Result<T, fault::Failure>>) -> Result<T, fault::Failure> {
     call.await.map_err(|failure| failure.in_run(run))
 }
 
 impl PostgresParts {
-    /// Makes or upgrades the tables.
+    /// Creates or migrates the tables if needed.
     async fn prepare(&self) -> Result<(), StoreError> {
         if on_a_connection!(self, true, |client| schema::is_old(client))? {
-            // An upgrade may take longer than any call.
+            // A migration can take longer than the timeout of a call.
             let mut connection = self.connections.take().await?;
             let upgraded = schema::upgrade(connection.exclusive()).await;
             connection.give_back(&upgraded);
@@ -176,14 +216,16 @@ impl PostgresParts {
         Ok(())
     }
 
-    /// Gives runs up in as many statements as it takes. What is busy is waited for one by one, so that no row is locked meanwhile.
+    /// Releases runs. Waits for locked rows one by one, so that the call holds no lock while it
+    /// waits.
     async fn release(&self, held: &[Held], how: &Release) -> Result<Vec<Held>, StoreError> {
-        // Once given up, a run counts as lost: that is not asked twice.
-        let leases::Left { mut lost, busy } = on_a_connection!(self, false, |client| leases::release(client, held, how))?;
+        // A released run counts as lost, so the call is not repeatable.
+        let leases::NotDone { mut lost, busy } = on_a_connection!(self, false, |client| leases::release(client, held, how))?;
         for one in &busy {
             let released = on_a_connection!(self, false, |client| leases::release_one(client, one, how))?;
             lost.extend(released.lost);
-            // Another transaction gave it a new version while its row was waited for, and let it go: it is no longer as it was named.
+            // Another transaction changed the row during the wait and unlocked it, so the caller no
+            // longer holds the run.
             lost.extend(released.busy);
         }
         Ok(lost)
@@ -208,10 +250,10 @@ impl Store for PostgresStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         Box::pin(async move {
             run.check(&rows)?;
-            // Without an owner a repetition cannot be told from another run with this id.
+            // Without an owner, a repeated call looks like another run with the same id.
             let is_repeatable = run.lease.is_some();
             let claim = on_a_connection!(self.0, is_repeatable, |client| commit::create(client, &run, &rows))?;
-            self.ring_if(run.lease.is_none());
+            self.send_hint_if(run.lease.is_none());
             Ok(claim)
         })
     }
@@ -246,7 +288,7 @@ impl Store for PostgresStore {
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
         Box::pin(async move {
             let lost = self.0.release(&held, &how).await?;
-            self.ring_if(true);
+            self.send_hint_if(true);
             Ok(lost)
         })
     }
@@ -255,7 +297,7 @@ impl Store for PostgresStore {
         Box::pin(async move {
             let head = commit.check()?;
             let committed = on_a_connection!(self.0, true, |client| commit::commit(client, &commit, head))?;
-            self.ring_if(commit.may_make_ready());
+            self.send_hint_if(commit.may_make_ready());
             Ok(committed)
         })
     }
@@ -274,11 +316,11 @@ impl Store for PostgresStore {
         Box::pin(async move { on_a_connection!(self.0, true, |client| list::list(client, filters.clone(), after, count)) })
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            post.check()?;
-            let number = on_a_connection!(self.0, post.dedup.is_some(), |client| inbox::post(client, run, &post))?;
-            self.ring_if(true);
+            message.check()?;
+            let number = on_a_connection!(self.0, message.dedup.is_some(), |client| inbox::add_message(client, run, &message))?;
+            self.send_hint_if(true);
             Ok(number)
         })
     }
@@ -304,7 +346,7 @@ impl Store for PostgresStore {
         Box::pin(async move { on_a_connection!(self.0, false, |client| prune::delete(client, run)) })
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
+    fn hint(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.hints.wait())
     }
 }

@@ -1,4 +1,4 @@
-//! Removing rows of a log, runs that have ended, and single runs: one writing statement each.
+//! Removes rows of a log, ended runs and single runs, with one writing statement each.
 
 use super::fault::{Failure, TRIES_MAX};
 use super::read::find;
@@ -7,22 +7,23 @@ use crate::store::Held;
 use crate::store::decide::check_free;
 use crate::store::error::StoreError;
 use crate::store::limits::check_text;
-use crate::store::retention::{EARLIEST, Neighbours, tell_untrue_ends};
+use crate::store::retention::{EARLIEST, Neighbours, log_wrong_ends};
 use crate::store::time::{Timestamp, millis};
 use deadpool_postgres::ClientWrapper;
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
 
-/// What logs call this store.
+/// The name of this store in log lines.
 const STORE: &str = "PostgreSQL";
 
+/// Removes rows of a log, as [`Prune::Rows`](crate::store::Prune::Rows) describes.
 pub(super) async fn prune_rows(client: &ClientWrapper, held: &Held, before: u64, keep: &[u64]) -> Result<u64, Failure> {
     let fenced = || Failure::from(StoreError::Fenced { run: held.run.clone(), epoch: held.epoch });
-    // Nothing is removed from a run whose row is damaged.
+    // A run with a damaged row keeps all its rows.
     match find(client, &held.run).await {
         Ok(found) if found.info.is_held_as(held) => {}
-        Err(Failure::Refused(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
-        Ok(_) | Err(Failure::Refused(_)) => return Err(fenced()),
+        Err(Failure::Rejected(damaged @ StoreError::Damaged { .. })) => return Err(damaged.into()),
+        Ok(_) | Err(Failure::Rejected(_)) => return Err(fenced()),
         Err(failure) => return Err(failure),
     }
     let before = i64::try_from(before).unwrap_or(i64::MAX);
@@ -33,6 +34,7 @@ pub(super) async fn prune_rows(client: &ClientWrapper, held: &Held, before: u64,
     Ok(pruned.try_get::<_, i64>(0)? as u64)
 }
 
+/// Removes up to `count` ended runs that have not changed for `unchanged_for`.
 pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration, count: usize) -> Result<u64, Failure> {
     let earliest = EARLIEST.as_millis();
     let statement = client.prepare_cached(&sql::ENDS_AROUND).await?;
@@ -47,15 +49,15 @@ pub(super) async fn prune_ended(client: &ClientWrapper, unchanged_for: Duration,
         let statement = client.prepare_cached(&sql::PRUNE_ENDED).await?;
         removed = client.execute(&statement, &[&before, &count, &earliest]).await?;
     }
-    // Once all others are gone, and not after each of many calls.
+    // Counts only after the last call, not after each of many.
     if removed == 0 && around.allow_ages() {
-        let kept = client.query_one(&client.prepare_cached(&sql::UNTRUE_ENDS).await?, &[&before, &earliest]).await?;
-        tell_untrue_ends(STORE, kept.try_get::<_, i64>(0)? as u64);
+        let wrong = client.query_one(&client.prepare_cached(&sql::WRONG_ENDS).await?, &[&before, &earliest]).await?;
+        log_wrong_ends(STORE, wrong.try_get::<_, i64>(0)? as u64);
     }
     Ok(removed)
 }
 
-/// Deletes a run. A run whose row is damaged can be deleted too.
+/// Deletes a run that is not held. Works for a run with a damaged row too.
 pub(super) async fn delete(client: &ClientWrapper, id: &str) -> Result<(), Failure> {
     check_text("run id", id)?;
     for _ in 0..TRIES_MAX {
@@ -66,7 +68,7 @@ pub(super) async fn delete(client: &ClientWrapper, id: &str) -> Result<(), Failu
             return Err(StoreError::Unknown { run: id.to_string() }.into());
         };
         let until = row.try_get::<_, Option<i64>>("lease_until")?.map(Timestamp::from_millis);
-        // Free by now: its lease has ended since.
+        // If this succeeds, the lease has expired in the meantime: try again.
         check_free(id, row.try_get("owner")?, until, Timestamp::from_millis(row.try_get("now")?))?;
     }
     Err(Failure::Contended)

@@ -1,4 +1,4 @@
-//! A run's own row, as it comes from the database.
+//! Decodes a run's own row of the database.
 
 use super::fault::Failure;
 use crate::store::Claim;
@@ -8,40 +8,41 @@ use crate::store::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-/// A run's key and its row, after it was checked. A row that is not what was written is [`Damaged`](StoreError::Damaged).
+/// Returns a run's key and its row after a check. A changed row is
+/// [`Damaged`](StoreError::Damaged).
 pub(super) fn info(row: &Row) -> Result<(i64, RunInfo), Failure> {
     let (key, info) = unchecked(row)?;
     let sum = column(row, &info.id, "sum")?;
     Ok((key, info.checked(sum)?))
 }
 
-/// The same for a list, where damage must not hide other runs.
+/// Decodes a row of a list, where damage must not hide other runs.
 pub(super) fn listed(row: &Row) -> Result<Result<RunInfo, DamagedRun>, Failure> {
     match info(row) {
         Ok((_, info)) => Ok(Ok(info)),
-        Err(Failure::Refused(StoreError::Damaged { run, why, .. })) => Ok(Err(DamagedRun { run, why })),
+        Err(Failure::Rejected(StoreError::Damaged { run, why, .. })) => Ok(Err(DamagedRun { run, why })),
         Err(failure) => Err(failure),
     }
 }
 
-/// A claimed run, with the database's time.
+/// Decodes a claimed run, with the time of the database.
 pub(super) fn claim(row: &Row) -> Result<Claim, Failure> {
     Ok(Claim { run: info(row)?.1, now: Timestamp::from_millis(row.try_get("now")?) })
 }
 
-/// A run's key and its row. Its checksum is not looked at.
+/// Returns a run's key and its row. Does not check the checksum.
 pub(super) fn unchecked(row: &Row) -> Result<(i64, RunInfo), Failure> {
     let id: String = row.try_get("id")?;
     let number = |name| -> Result<u64, StoreError> {
-        u64::try_from(column::<i64>(row, &id, name)?).map_err(|_| damaged(&id, "a number of its row is negative"))
+        u64::try_from(column::<i64>(row, &id, name)?).map_err(|_| damaged(&id, "a number of the run's row is negative"))
     };
     let small = |name| -> Result<u32, StoreError> {
-        u32::try_from(column::<i64>(row, &id, name)?).map_err(|_| damaged(&id, "a number of its row is out of range"))
+        u32::try_from(column::<i64>(row, &id, name)?).map_err(|_| damaged(&id, "a number of the run's row is out of range"))
     };
     let time = |name| -> Result<Option<Timestamp>, StoreError> {
         Ok(column::<Option<i64>>(row, &id, name)?.map(Timestamp::from_millis))
     };
-    let status = RunStatus::parse(column(row, &id, "status")?).ok_or_else(|| damaged(&id, "its status is none"))?;
+    let status = RunStatus::parse(column(row, &id, "status")?).ok_or_else(|| damaged(&id, "its status is unknown"))?;
     let from = match column::<Option<String>>(row, &id, "from_run")? {
         Some(run) => Some(Origin { run, sequence: number("from_seq")? }),
         None => None,
@@ -69,9 +70,9 @@ pub(super) fn unchecked(row: &Row) -> Result<(i64, RunInfo), Failure> {
     Ok((row.try_get("no")?, info))
 }
 
-/// A column of a row. What cannot be read is damage to that run, and no fault of the database.
+/// Reads a column. An unreadable value is damage to this run, not a failure of the database.
 fn column<'a, T: FromSql<'a>>(row: &'a Row, id: &str, name: &str) -> Result<T, StoreError> {
-    row.try_get(name).map_err(|_| damaged(id, "a column of its row cannot be read"))
+    row.try_get(name).map_err(|_| damaged(id, "a column of the run's row cannot be read"))
 }
 
 fn damaged(id: &str, why: &'static str) -> StoreError {

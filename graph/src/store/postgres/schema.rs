@@ -1,4 +1,4 @@
-//! The tables, and how a database gets them.
+//! The tables of a database: creates them, migrates them and checks their format.
 
 use super::fault::Failure;
 use super::{run_row, sql};
@@ -6,52 +6,56 @@ use crate::store::error::StoreError;
 use deadpool_postgres::{ClientWrapper, Transaction};
 use tokio_postgres::GenericClient;
 
-/// The format of the tables that this version writes, in `pleach_format`.
+/// The format of the tables that this version writes, stored in `pleach_format`.
 ///
-/// 1: as it began. 2: `pleach_run.sum`. 3: `instance`, `trouble` and `deadline`, claims by schema, indexes for lists.
+/// - Format 2 added `pleach_run.sum`.
+/// - Format 3 added `instance`, `trouble` and `deadline`, claims by schema, and indexes for lists.
 pub(super) const FORMAT: u32 = 3;
 
-/// Only one process at a time makes or upgrades tables. It is waited for as long as it takes: should it freeze, the server ends its session.
+/// Lets only one process at a time create or migrate tables. Others wait without a limit; if that
+/// process is suspended, the server ends its session.
 const LOCK: &str = "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(8100126734)";
 
-/// While an upgrade waits for a table, everybody else waits behind it.
-const HURRY: &str = "SET LOCAL lock_timeout = '5s'";
+/// Limits how long a migration waits for a table, because all other clients wait behind it.
+const LIMIT_LOCK_WAIT: &str = "SET LOCAL lock_timeout = '5s'";
 
-/// A look into the catalogue itself: a name that was looked up in vain is remembered as missing, also while waiting for the lock.
+/// Queries the catalog directly. A name lookup would cache a missing table, even while waiting for
+/// the lock.
 const EXISTS: &str =
     "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = 'pleach_format' AND pg_catalog.pg_table_is_visible(oid))";
 
-/// Whether the tables have to be made or upgraded. Tables of a later version are refused.
+/// Returns whether the tables must be created or migrated. Rejects tables of a later version.
 pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
     Ok(check(format(&**client).await?)? != FORMAT)
 }
 
-/// Why a call failed: if the tables were upgraded by a later version meanwhile, that is why.
+/// Replaces the failure of a call by [`StoreError::Future`] if a later version has migrated the
+/// tables meanwhile.
 pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure {
     let Failure::Database(error) = &failure else { return failure };
-    let Some(said) = error.as_db_error() else { return failure };
-    if let Some(format) = sql::later_format(said.message()) {
-        return check(Some(format)).map_or_else(Failure::Refused, |_| failure);
+    let Some(report) = error.as_db_error() else { return failure };
+    if let Some(format) = sql::later_format(report.message()) {
+        return check(Some(format)).map_or_else(Failure::Rejected, |_| failure);
     }
-    // A table or column is not there any more, or is another.
-    if said.code().code().starts_with("42")
-        && let Err(Failure::Refused(later @ StoreError::Future { .. })) = is_old(client).await
+    // A table or column is missing, or has another type.
+    if report.code().code().starts_with("42")
+        && let Err(Failure::Rejected(later @ StoreError::Future { .. })) = is_old(client).await
     {
         return later.into();
     }
     failure
 }
 
-/// Makes the tables, or upgrades them.
+/// Creates or migrates the tables in one transaction.
 pub(super) async fn upgrade(client: &mut ClientWrapper) -> Result<(), Failure> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
-    // Another process may have done it meanwhile.
+    // Another process may have migrated the tables meanwhile.
     let format = check(format(&*transaction).await?)?;
     if format == FORMAT {
         return Ok(());
     }
-    transaction.batch_execute(HURRY).await?;
+    transaction.batch_execute(LIMIT_LOCK_WAIT).await?;
     if format == 0 {
         transaction.batch_execute(sql::TABLES).await?;
     }
@@ -68,15 +72,15 @@ pub(super) async fn upgrade(client: &mut ClientWrapper) -> Result<(), Failure> {
     Ok(transaction.commit().await?)
 }
 
-/// Gives all runs the checksums that format 1 had not. The table is locked by the upgrade.
+/// Adds the checksums that format 1 did not have. The migration has locked the table.
 async fn seal_runs(transaction: &Transaction<'_>) -> Result<(), Failure> {
     let runs = transaction.query(sql::ALL_RUNS.as_str(), &[]).await?;
     let statement = transaction.prepare(&sql::SEAL_RUN).await?;
     for row in &runs {
-        // A row that cannot be read gets no checksum, and is found to be damaged later.
+        // An unreadable row gets no checksum, so later reads report its damage.
         match run_row::unchecked(row) {
             Ok((key, info)) => drop(transaction.execute(&statement, &[&info.sum(), &key]).await?),
-            Err(Failure::Refused(StoreError::Damaged { .. })) => {}
+            Err(Failure::Rejected(StoreError::Damaged { .. })) => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -92,14 +96,16 @@ async fn format(client: &impl GenericClient) -> Result<Option<i64>, Failure> {
     Ok(Some(row.try_get::<_, Option<i64>>(0)?.unwrap_or(0)))
 }
 
-/// The format, if this version knows it; 0 if there are no tables.
+/// Returns the format if this version knows it; 0 without tables.
 fn check(format: Option<i64>) -> Result<u32, StoreError> {
     let Some(format) = format else { return Ok(0) };
     match u32::try_from(format) {
         Ok(format) if (1..=FORMAT).contains(&format) => Ok(format),
         Ok(format) if format > FORMAT => Err(StoreError::Future { what: "the database".into(), format, known: FORMAT }),
         _ => {
-            let why = format!("its table pleach_format says {format}, which no version has written");
+            let why = format!(
+                "its table pleach_format has format {format}, which no version writes; restore the table from a backup"
+            );
             Err(StoreError::Unusable { store: "in this database".into(), why })
         }
     }

@@ -1,39 +1,45 @@
-//! The statements, one file each in `sql/`.
+//! The SQL statements, one file each in `sql/`.
 //!
-//! A file names its parameters in braces. Names in common to several files stand for SQL text; all others are numbered by the list given
-//! here, which is also the order in which the caller passes the values. Every parameter is cast, so that its type is never guessed.
+//! A file names its parameters in braces. A name that several files share is replaced by SQL text.
+//! All other names are numbered in the order of the list below, which is also the order of the
+//! values that the caller passes. Every parameter is cast, so that the server never guesses its
+//! type.
 
 use super::schema::FORMAT;
 use std::sync::LazyLock;
 
-/// A statement and the names of its parameters, in order.
+/// The text of a statement, built at its first use.
 pub(super) type Statement = LazyLock<String>;
 
 /// The columns of a run's row that `run_row` reads.
 const COLUMNS: &str = "no, id, graph, fingerprint, schema, instance, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, \
      trouble, deadline, posted, from_run, from_seq, created, changed, sum";
 
-/// The database's clock when the statement began, in milliseconds.
+/// The clock of the database at the start of the statement, in milliseconds.
 const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
-/// True if the tables have the format of this version. Else it fails with a text that [`later_format`] reads: the tables were upgraded by a later version
-/// since this store was opened. Every statement has it, and the server evaluates it once, before anything else.
+/// Is true if the tables have the format of this version.
+///
+/// Otherwise the statement fails with a text that [`later_format`] parses: a later version has
+/// migrated the tables since this store was opened. Every statement contains it, and the server
+/// evaluates it once, before anything else.
 const KNOWN_FORMAT: &str = "(SELECT CASE WHEN COALESCE(max(format), 0) = {format} THEN true
         ELSE ('pleach_format ' || COALESCE(max(format), 0))::bool END FROM pleach_format)";
 
-/// The format that the tables have, if a statement failed for this reason.
+/// Returns the format of the tables from the error text of [`KNOWN_FORMAT`].
 pub(super) fn later_format(message: &str) -> Option<i64> {
     message.split_once("\"pleach_format ")?.1.split_once('"')?.0.parse().ok()
 }
 
-/// Makes the commit of this statement durable, whatever the session's setting. A pool of the caller may reset what `session` has set.
+/// Makes the commit of this statement durable regardless of the session. A pool of the caller can
+/// reset the settings of `session`.
 const DURABLE: &str =
     "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END";
 
 /// The status of a run after a commit.
 const NEW_STATUS: &str = "COALESCE({status}::text, status)";
 
-/// The wake-up time of a run after a commit: see `RunInfo::settle`.
+/// The wake time of a run after a commit; see `RunInfo::apply_commit`.
 const NEW_WAKE_AT: &str = "CASE WHEN {new_status} NOT IN ('running', 'waiting') THEN NULL
             WHEN posted > {seen}::bigint OR {wake}::text = 'now' THEN {now}
             WHEN {wake}::text = 'at' THEN {wake_at}::bigint
@@ -44,15 +50,16 @@ const NEW_WAKE_AT: &str = "CASE WHEN {new_status} NOT IN ('running', 'waiting') 
 const NEW_DEADLINE: &str =
     "CASE {deadline_is}::text WHEN 'at' THEN {deadline}::bigint WHEN 'never' THEN NULL ELSE deadline END";
 
-/// The wake-up time of a run after a post: see `RunInfo::post`. `LEAST` passes over NULL.
-const WAKE_AT_AFTER_POST: &str = "CASE WHEN status IN ('running', 'waiting') THEN LEAST(wake_at, {now}) ELSE wake_at END";
+/// The wake time of a run after a new message; see `RunInfo::count_message`. `LEAST` ignores NULL.
+const WAKE_AT_AFTER_MESSAGE: &str = "CASE WHEN status IN ('running', 'waiting') THEN LEAST(wake_at, {now}) ELSE wake_at END";
 
-/// The wake-up time of a run that was given up: see `RunInfo::give_up`.
+/// The wake time of a released run; see `RunInfo::give_up`.
 const WAKE_AT_AFTER_RELEASE: &str =
     "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
 
-/// Whether a run's end can be true: see `retention`, also for the minute. A damaged time does not overflow.
-const TRUE_END: &str = "ended_at >= GREATEST(created, 0) - 60000 AND status NOT IN ('running', 'waiting', 'stuck')";
+/// The condition that the end of a run is plausible; `retention` explains it, and the 60 seconds. A
+/// damaged time does not overflow.
+const PLAUSIBLE_END: &str = "ended_at >= GREATEST(created, 0) - 60000 AND status NOT IN ('running', 'waiting', 'stuck')";
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $file:literal [$($from:literal = $to:expr),*] ($($parameter:ident),*);)*) => {
@@ -91,27 +98,27 @@ statements! {
     COMMIT = "commit" ["new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
         (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
          version_sum, takes, notifies, sequences, sums, headers, bodies);
-    HAS_LANDED = "has_landed" [] (run, instance, epoch, head, header);
+    FIND_COMMITTED = "find_committed" [] (run, instance, epoch, head, header);
     CLAIM = "claim" []
         (no, status, epoch, owner, lease, wake_at, takeovers, was_status, was_epoch, was_owner, was_lease_until, was_wake_at,
          was_takeovers);
     CLAIM_READY = "claim_ready" [] (graphs, fingerprints, schemas, owner, lease, count, takeovers_max);
-    DISOWN = "disown" [] (keys, owner);
+    RELEASE_DAMAGED = "release_damaged" [] (keys, owner);
     RENEW = "renew" [] (runs, instances, epochs, lease);
-    /// Renews one, and waits for its row.
-    RENEW_ONE = "renew_one" [] (run, instance, epoch, lease, patience);
-    /// Gives up those that nobody has locked.
+    /// Renews one lease, and waits for its row.
+    RENEW_ONE = "renew_one" [] (run, instance, epoch, lease, timeout);
+    /// Releases the runs whose rows are not locked.
     RELEASE = "release" ["skip" = "SKIP LOCKED", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
         (runs, instances, epochs, troubled, reason, rest, takeovers_max);
-    /// Gives up one, and waits for its row.
+    /// Releases one run, and waits for its row.
     RELEASE_ONE = "release" ["skip" = "", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
         (runs, instances, epochs, troubled, reason, rest, takeovers_max);
-    BEFORE_POST = "before_post" [] (run, dedup, is_command, is_answer);
-    POST = "post" ["new_wake_at" = WAKE_AT_AFTER_POST] (no, posted, room, replaces, name, dedup, sum, payload);
+    INBOX_STATE = "inbox_state" [] (run, dedup, is_command, is_answer);
+    ADD_MESSAGE = "add_message" ["new_wake_at" = WAKE_AT_AFTER_MESSAGE] (no, posted, room, replaces, name, dedup, sum, payload);
     PRUNE_ROWS = "prune_rows" [] (run, instance, epoch, before, keep);
-    ENDS_AROUND = "ends_around" ["true_end" = TRUE_END] (unchanged_for, earliest);
-    PRUNE_ENDED = "prune_ended" ["true_end" = TRUE_END] (before, count, earliest);
-    UNTRUE_ENDS = "untrue_ends" ["true_end" = TRUE_END] (before, earliest);
+    ENDS_AROUND = "ends_around" ["plausible_end" = PLAUSIBLE_END] (unchanged_for, earliest);
+    PRUNE_ENDED = "prune_ended" ["plausible_end" = PLAUSIBLE_END] (before, count, earliest);
+    WRONG_ENDS = "wrong_ends" ["plausible_end" = PLAUSIBLE_END] (before, earliest);
     DELETE = "delete" [] (run);
     HOLDER = "holder" [] (run);
     ALL_RUNS = "all_runs" [] ();
@@ -120,18 +127,18 @@ statements! {
 
 /// The tables, without the indexes of [`INDEXES_3`].
 pub(super) const TABLES: &str = include_str!("sql/tables.sql");
-/// Indexes that came with format 3.
+/// The indexes of format 3.
 pub(super) const INDEXES_3: &str = include_str!("sql/indexes_3.sql");
-/// From format 1 to 2, except for the checksums themselves.
+/// The migration from format 1 to 2, except for the checksums.
 pub(super) const UPGRADE_2: &str = include_str!("sql/upgrade_2.sql");
-/// From format 2 to 3, without the indexes.
+/// The migration from format 2 to 3, without the indexes.
 pub(super) const UPGRADE_3: &str = include_str!("sql/upgrade_3.sql");
 
 fn text(file: &str, own: &[(&str, &str)], parameters: &[&str]) -> String {
     let format = FORMAT.to_string();
     let common =
         [("known_format", KNOWN_FORMAT), ("format", &format), ("columns", COLUMNS), ("durable", DURABLE), ("now", NOW)];
-    // What explains a statement need not be sent to the server.
+    // The server does not need the comments.
     let mut text: String = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n");
     for (name, sql) in own.iter().chain(&common) {
         text = text.replace(&format!("{{{name}}}"), sql);
@@ -147,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c11_every_name_in_a_statement_stands_for_something() {
+    fn c11_every_name_in_a_statement_is_replaced() {
         for (name, statement) in ALL {
             assert!(!statement.contains('{'), "{name}: {}", statement.as_str());
         }
@@ -155,9 +162,9 @@ mod tests {
 
     #[test]
     fn c7_every_statement_checks_the_format_of_the_tables() {
-        // Those that a call begins with, except for the upgrade itself. What follows in the same call needs no further look.
+        // Only the first statement of a call needs the check. The migration itself does not.
         for (name, statement) in ALL {
-            let is_free = ["SESSION", "HAS_LANDED", "DISOWN", "ALL_RUNS", "SEAL_RUN"].contains(name);
+            let is_free = ["SESSION", "FIND_COMMITTED", "RELEASE_DAMAGED", "ALL_RUNS", "SEAL_RUN"].contains(name);
             assert_eq!(statement.contains("FROM pleach_format"), !is_free, "{name}");
         }
         assert_eq!(later_format("invalid input syntax for type boolean: \"pleach_format 12\""), Some(12));

@@ -1,10 +1,11 @@
-//! `Target`: which server a store talks to, in words and without secrets.
+//! [`Target`]: the name of the server in errors, without secrets.
 
 use std::fmt;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-/// A server, as errors name it. The alternate form (`{:#}`) names the role and the database instead.
+/// The server of a store, as errors name it. The alternate form (`{:#}`) names the role and the
+/// database instead.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     server: String,
@@ -31,7 +32,7 @@ impl Target {
         Self { server, role: format!("{user}{database}") }
     }
 
-    /// The server of a pool that the caller has made.
+    /// Returns the target of a pool that the caller created.
     pub(super) fn of_callers_pool() -> Self {
         Self { server: "PostgreSQL".into(), role: String::new() }
     }

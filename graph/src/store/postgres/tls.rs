@@ -1,4 +1,4 @@
-//! TLS connections to PostgreSQL, by rustls. Certificates and host names are always verified.
+//! TLS connections to PostgreSQL through rustls. Certificates and host names are always verified.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,13 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What a pool and a listener connect with.
+/// The connector of the pool and the listener.
 pub(super) type Connector = MakeRustlsConnect;
 
-/// Which certificate authorities a TLS connection to PostgreSQL trusts. Requires the feature `postgres-tls`.
+/// The certificate authorities that a TLS connection to PostgreSQL trusts. Requires the feature
+/// `postgres-tls`.
 ///
+/// # Examples
 /// ```no_run
 /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
 /// use pleach::store::{PostgresStore, PostgresTls};
@@ -40,17 +42,18 @@ impl PostgresTls {
         Self(Roots::System)
     }
 
-    /// Trusts the certificates in this PEM text, and no others. A self-signed server certificate is its own root.
+    /// Trusts only the certificates in this PEM text. A self-signed server certificate is its own
+    /// root.
     pub fn roots_pem(pem: impl Into<Vec<u8>>) -> Self {
         Self(Roots::Pem(pem.into()))
     }
 
-    /// Uses a rustls configuration of your own, for example one with a client certificate.
+    /// Uses the given rustls configuration, for example one with a client certificate.
     pub fn config(config: Arc<ClientConfig>) -> Self {
         Self(Roots::Config(config))
     }
 
-    /// The connector, or what is wrong with the roots.
+    /// Returns the connector, or a text that says which roots are invalid.
     pub(super) fn connector(&self) -> Result<Connector, String> {
         let mut roots = RootCertStore::empty();
         match &self.0 {
@@ -60,19 +63,19 @@ impl PostgresTls {
                 if roots.add_parsable_certificates(found.certs).0 == 0 {
                     let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
                     return Err(format!(
-                        "the system has no certificate authorities ({}); install ca-certificates, or give the roots with `tls`",
+                        "the system has no certificate authorities ({}); install ca-certificates, or pass the roots with `tls`",
                         errors.join(", ")
                     ));
                 }
             }
             Roots::Pem(pem) => {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let unreadable = |why: String| format!("the roots given for TLS cannot be read: {why}");
+                    let unreadable = |why: String| format!("the given TLS roots cannot be read: {why}; pass them as PEM");
                     let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
                     roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
                 }
                 if roots.is_empty() {
-                    return Err("the roots given for TLS have no certificate in them; give them as PEM".into());
+                    return Err("the given TLS roots contain no certificate; pass them as PEM".into());
                 }
             }
         }

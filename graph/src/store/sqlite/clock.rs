@@ -1,22 +1,23 @@
-//! The two clocks of a store: one for leases, one for everything else.
+//! The two clocks of a store: the lease clock, and the time of day for everything else.
 //!
-//! Leases are measured by a clock that no step of the time of day moves and that counts suspended time: `CLOCK_BOOTTIME` on Linux and
-//! `CLOCK_MONOTONIC` on other Unix systems. Elsewhere it is the time of day. All other times of a store are times of day.
-//!
-//! A lease is shown to callers as a time of day, so the distance between the two clocks must not flicker: it is measured with each reading, and
-//! a new measurement counts only if it differs by more than the clocks' resolution.
-//!
-//! A time to wake is a time of day, but a run that is due stays due when the time of day is set back. So a time that has come when it is written is
-//! stored as one long past: see [`Now::stored_wake`].
+//! - **Lease clock.** It counts suspended time, and changes of the time of day do not move it:
+//!   `CLOCK_BOOTTIME` on Linux, `CLOCK_MONOTONIC` on other Unix systems, the time of day elsewhere.
+//! - **Lease times for callers.** Callers see a lease end as a time of day. So the offset between
+//!   the two clocks must be stable: it is measured with each reading, and a new value replaces the
+//!   old one only if it differs by more than the resolution of the clocks.
+//! - **Wake times.** A wake time is a time of day, but a run that is due stays due when the time of
+//!   day is set back. So a wake time that has come when it is written is stored as a time in the
+//!   distant past; see [`Now::stored_wake`].
 
 use crate::store::time::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// Measurements of the distance that differ by fewer milliseconds are the same.
+/// Two measurements of the offset are equal if they differ by fewer milliseconds than this.
 const JITTER_MILLIS: i64 = 3;
 
-/// How many milliseconds a time to wake is moved back that has come when it is written. More than there are between any two times.
+/// The milliseconds by which a wake time that has come is moved into the past. It is larger than
+/// the difference of any two times.
 const LONG_PAST: i64 = 1 << 60;
 
 /// One reading of both clocks.
@@ -24,43 +25,47 @@ const LONG_PAST: i64 = 1 << 60;
 pub(super) struct Now {
     /// The time of day.
     pub(super) wall: Timestamp,
-    /// The lease clock, in milliseconds. Only differences mean something.
+    /// The lease clock in milliseconds. Only differences have a meaning.
     pub(super) lease: i64,
 }
 
 impl Now {
-    /// The time of day at which a lease ends. Any number has one, and [`stored`](Self::stored) gives the number back.
+    /// Converts a stored lease end to a time of day. Every number converts, and
+    /// [`stored`](Self::stored) converts it back.
     pub(super) fn shown(self, lease_end: i64) -> Timestamp {
         Timestamp::from_millis(lease_end.wrapping_sub(self.lease).wrapping_add(self.wall.as_millis()))
     }
 
-    /// The end of a lease by the lease clock.
+    /// Converts a lease end to the lease clock.
     pub(super) fn stored(self, until: Timestamp) -> i64 {
         until.as_millis().wrapping_sub(self.wall.as_millis()).wrapping_add(self.lease)
     }
 
-    /// A time to wake as it is stored. One that has come is negative, and stays so whatever becomes of the time of day.
+    /// Returns the stored form of a wake time. It is negative for a time that has come, and stays
+    /// negative if the time of day changes.
     pub(super) fn stored_wake(self, at: Timestamp) -> i64 {
         if at <= self.wall { stored_due(at) } else { at.as_millis() }
     }
 }
 
-/// A time to wake that has come, as it is stored. Times more than 30 million years ago are stored as the first there is.
+/// Returns the stored form of a wake time that has come. Times more than 30 million years ago are
+/// stored as the earliest one.
 pub(super) fn stored_due(at: Timestamp) -> i64 {
     at.as_millis().saturating_sub(LONG_PAST)
 }
 
-/// A time to wake as callers are shown it.
+/// Converts a stored wake time to a time of day.
 pub(super) fn shown_wake(stored: i64) -> Timestamp {
     Timestamp::from_millis(if stored < 0 { stored + LONG_PAST } else { stored })
 }
 
-/// Reads both clocks. Shared by the writer and the readers of a store.
+/// Reads both clocks. The writer and the readers of a store share it.
 pub(super) struct Clock {
     source: Source,
-    /// The time of day less the lease clock, in milliseconds.
-    distance: AtomicI64,
-    /// The id of this start of the machine, with which the lease clock begins anew. Only Linux has one.
+    /// The time of day minus the lease clock, in milliseconds.
+    offset: AtomicI64,
+    /// The id of this boot of the machine. The lease clock restarts with each boot. Only Linux has
+    /// such an id.
     boot_id: Option<String>,
 }
 
@@ -83,9 +88,9 @@ impl Clock {
 
     fn new(source: Source, boot_id: Option<String>) -> Self {
         let measured = (0..100).find_map(|_| source.measure().1);
-        // On a machine so busy that no measurement succeeds it is a little off.
-        let distance = measured.unwrap_or_else(|| source.wall() - source.lease());
-        Self { source, distance: distance.into(), boot_id }
+        // If no measurement succeeds on a busy machine, the offset is slightly wrong.
+        let offset = measured.unwrap_or_else(|| source.wall() - source.lease());
+        Self { source, offset: offset.into(), boot_id }
     }
 
     pub(super) fn boot_id(&self) -> Option<&str> {
@@ -94,17 +99,18 @@ impl Clock {
 
     pub(super) fn now(&self) -> Now {
         let (lease, measured) = self.source.measure();
-        let known = self.distance.load(Relaxed);
-        let distance = measured.filter(|measured| (measured - known).abs() >= JITTER_MILLIS).unwrap_or(known);
-        if distance != known {
-            self.distance.store(distance, Relaxed);
+        let known = self.offset.load(Relaxed);
+        let offset = measured.filter(|measured| (measured - known).abs() >= JITTER_MILLIS).unwrap_or(known);
+        if offset != known {
+            self.offset.store(offset, Relaxed);
         }
-        Now { wall: Timestamp::from_millis(lease + distance), lease }
+        Now { wall: Timestamp::from_millis(lease + offset), lease }
     }
 }
 
 impl Source {
-    /// The lease clock, and the distance from it to the time of day; `None` if the thread was interrupted between the readings.
+    /// Returns the lease clock, and the offset to the time of day; `None` if the thread was
+    /// interrupted between the readings.
     fn measure(&self) -> (i64, Option<i64>) {
         let before = self.lease();
         let wall = self.wall();
@@ -112,7 +118,7 @@ impl Source {
         (lease, (lease - before <= 1).then_some(wall - lease))
     }
 
-    /// The time of day, in milliseconds.
+    /// Returns the time of day in milliseconds.
     fn wall(&self) -> i64 {
         match self {
             Self::System => Timestamp::from(SystemTime::now()).as_millis(),
@@ -142,7 +148,7 @@ const LEASE_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 const LEASE_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
-/// Clocks that a test moves, in milliseconds.
+/// Two clocks that a test sets, in milliseconds.
 #[cfg(test)]
 #[derive(Default)]
 pub(super) struct Manual {
@@ -156,18 +162,18 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn c6_lease_times_do_not_flicker_between_readings() {
+    fn c6_lease_times_are_stable_between_readings() {
         let manual = Arc::new(Manual { wall: 1_000_000.into(), lease: 500.into() });
         let clock = Clock::manual(Arc::clone(&manual), None);
         let until = clock.now().shown(800);
         assert_eq!(until, Timestamp::from_millis(1_000_300));
-        // The two clocks are read one after the other, and each is cut to milliseconds.
+        // The two clocks are read one after the other, and each is rounded to milliseconds.
         manual.wall.store(1_000_101, Relaxed);
         manual.lease.store(600, Relaxed);
         let now = clock.now();
         assert_eq!((now.wall, now.shown(800)), (Timestamp::from_millis(1_000_100), until));
         manual.wall.store(5_000_000, Relaxed);
-        assert_eq!(clock.now().shown(800), Timestamp::from_millis(5_000_200), "a step of the time of day moves what is shown");
+        assert_eq!(clock.now().shown(800), Timestamp::from_millis(5_000_200), "a step of the time of day moves the shown time");
     }
 
     #[test]
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn c6_the_system_clocks_agree_with_the_time_of_day() {
+    fn c6_system_clocks_agree_with_the_time_of_day() {
         let before = Timestamp::from(SystemTime::now()).as_millis();
         let now = Clock::system().now();
         let after = Timestamp::from(SystemTime::now()).as_millis();

@@ -1,7 +1,8 @@
-//! How a file is opened: what it must be, what it becomes, and what is refused with its reason.
+//! Opens the file of a store: finds or creates it, checks it, and migrates its tables.
 //!
-//! A file that is deleted or replaced while it is open is found by its identity: device and inode of what lies at the path are compared with those
-//! of the file that was opened, after each batch of writes and each read.
+//! A file that is deleted or replaced while it is open is detected by its identity: after each
+//! batch of writes and each read, the device and inode at the path are compared with those of the
+//! opened file.
 
 use super::clock::Clock;
 use super::holders::Holders;
@@ -13,60 +14,62 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Marks a file as ours: "plch".
+/// The application id that marks a file as a store: "plch".
 const APPLICATION_ID: i32 = 0x706c_6368;
 
-/// How long a transaction of another process is waited for.
+/// How long to wait for a transaction of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opening a file changes its mode, and for that SQLite does not wait for others: it is tried again after this long.
+/// The delay before opening is tried again. SQLite does not wait for others when the journal mode
+/// changes.
 const BUSY_RETRY: Duration = Duration::from_millis(5);
 
-/// The statements of a writer are few, and all are kept.
+/// The size of the statement cache. The writer has fewer statements, so all of them stay prepared.
 const STATEMENTS_MAX: usize = 64;
 
-/// The file of a store: where it is, and which file it was when the store was opened.
+/// The file of a store: its path, and its identity when the store was opened.
 #[derive(Clone, Debug)]
 pub(super) struct DbFile {
-    /// Absolute and without links, so that neither `chdir` nor a changed link leads elsewhere.
+    /// Absolute and without links, so that neither `chdir` nor a changed link leads to another
+    /// file.
     path: PathBuf,
     identity: Option<Identity>,
 }
 
-/// The device and the number of a file; `None` where the system has no such thing.
+/// The device and the inode of a file. Systems without them have no identity.
 type Identity = (u64, u64);
 
-/// Why a file was not opened.
-enum Refused {
-    /// SQLite says so.
+/// The reason why a file was not opened.
+enum OpenError {
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
-    /// We do.
+    /// A rejection by this module.
     Store(StoreError),
 }
 
-impl From<rusqlite::Error> for Refused {
+impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for OpenError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
 impl DbFile {
-    /// The file at this path. If there is none, an empty one is made.
-    pub(super) fn find_or_make(path: &Path) -> Result<Self, StoreError> {
+    /// Finds the file at this path, or creates an empty one.
+    pub(super) fn find_or_create(path: &Path) -> Result<Self, StoreError> {
         let text = path.to_string_lossy();
         if text.starts_with("file:") || text == ":memory:" || text.is_empty() {
-            let why = "the name of a file is needed, not a URI or a database in memory; use MemoryStore for runs in memory";
+            let why = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
             return Err(unusable(path, why));
         }
-        let cannot = |error: std::io::Error| unusable(path, &format!("it cannot be made: {error}"));
+        let cannot = |error: std::io::Error| unusable(path, &format!("it cannot be created: {error}"));
         let path = std::path::absolute(path).map_err(cannot)?;
-        make_private(&path)?;
+        create_private(&path)?;
         let path = path.canonicalize().unwrap_or(path);
         let identity = identity(&path).map_err(|error| unusable(&path, &format!("it cannot be opened: {error}")))?;
         Ok(Self { path, identity })
@@ -76,7 +79,7 @@ impl DbFile {
         &self.path
     }
 
-    /// The file that SQLite keeps beside it under its name and this ending.
+    /// Returns the path of the file that SQLite keeps beside this one, with this suffix.
     pub(super) fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
@@ -89,19 +92,19 @@ impl DbFile {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(unusable(
                 &self.path,
-                "another file was put in its place while it was open; stop all programs that use it, then put the right one there",
+                "another file replaced it while it was open; stop all programs that use it, then put the right file there",
             )),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(unusable(
                 &self.path,
                 "it was deleted or moved away while it was open; stop all programs that use it, then restore it from a backup",
             )),
-            Err(error) => Err(unusable(&self.path, &format!("it can no longer be found: {error}"))),
+            Err(error) => Err(unusable(&self.path, &format!("it was not found again: {error}"))),
         }
     }
 
-    /// Opens the file for the writer, and makes its tables if they are not there. It never makes a file.
+    /// Opens the file for the writer, and creates its tables if needed. It never creates a file.
     pub(super) fn open(&self, holders: &Holders, clock: &Clock) -> Result<Connection, StoreError> {
-        let alone = holders.keep_others_from_opening(BUSY_TIMEOUT);
+        let opening = holders.lock_opening(BUSY_TIMEOUT);
         holders.sweep();
         self.check_in_place()?;
         wal::renew(self).map_err(StoreError::unavailable)?;
@@ -109,19 +112,19 @@ impl DbFile {
         let db = loop {
             match self.open_once(clock) {
                 Ok(db) => break db,
-                Err(Refused::Sqlite(error)) if is_busy(&error) && begun.elapsed() < BUSY_TIMEOUT => {
+                Err(OpenError::Sqlite(error)) if is_busy(&error) && begun.elapsed() < BUSY_TIMEOUT => {
                     std::thread::sleep(BUSY_RETRY);
                 }
-                Err(Refused::Sqlite(error)) => return Err(self.failure(error)),
-                Err(Refused::Store(error)) => return Err(error),
+                Err(OpenError::Sqlite(error)) => return Err(self.failure(error)),
+                Err(OpenError::Store(error)) => return Err(error),
             }
         };
-        drop(alone);
+        drop(opening);
         self.check_in_place()?;
         Ok(db)
     }
 
-    /// Opens a file that the writer has opened before.
+    /// Opens a connection for reading. The writer has opened the file before.
     pub(super) fn open_for_reading(&self) -> Result<Connection, StoreError> {
         self.check_in_place()?;
         let open = || {
@@ -132,18 +135,20 @@ impl DbFile {
         open().map_err(|error| self.failure(error))
     }
 
-    /// What an error of the database means for the caller.
+    /// Converts an error of the database into the error for the caller.
     pub(super) fn failure(&self, error: rusqlite::Error) -> StoreError {
         if let Err(moved) = self.check_in_place() {
             return moved;
         }
         let why = match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => "it is no SQLite file, or its first page is damaged; restore it from a backup",
+            Some(ErrorCode::NotADatabase) => "it is not a SQLite file, or its first page is damaged; restore it from a backup",
             Some(ErrorCode::DatabaseCorrupt) => "it is truncated or damaged; restore it from a backup",
-            None if super::read::is_conversion(&error) => "a row in it is damaged; restore it from a backup",
+            None if super::read::is_conversion(&error) => "one of its rows is damaged; restore it from a backup",
             Some(ErrorCode::ReadOnly) => "it is read-only; allow this user to write the file and its folder",
-            Some(ErrorCode::PermissionDenied) => "this user may not open it",
-            Some(ErrorCode::CannotOpen) => "it cannot be opened; is there such a folder, and may this user write to it?",
+            Some(ErrorCode::PermissionDenied) => "this user has no permission to open it; change the permissions of the file",
+            Some(ErrorCode::CannotOpen) => {
+                "it cannot be opened; check that the folder exists and that this user can write to it"
+            }
             _ => return StoreError::unavailable(error),
         };
         unusable(&self.path, why)
@@ -160,25 +165,27 @@ impl DbFile {
         Ok(db)
     }
 
-    fn open_once(&self, clock: &Clock) -> Result<Connection, Refused> {
+    fn open_once(&self, clock: &Clock) -> Result<Connection, OpenError> {
         let mut db = self.connect()?;
         self.prepare(&mut db, clock)?;
         Ok(db)
     }
 
-    /// Refuses what is not ours or is from the future before anything is changed; then sets the pragmas, and makes the tables of a new file.
-    fn prepare(&self, db: &mut Connection, clock: &Clock) -> Result<(), Refused> {
+    /// Checks the file before anything is changed, sets the pragmas, and creates or migrates the
+    /// tables.
+    fn prepare(&self, db: &mut Connection, clock: &Clock) -> Result<(), OpenError> {
         let format = self.check(db)?;
         let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         if mode != "wal" {
-            let why = "its file system does not allow SQLite's WAL mode; put it on a local disk";
+            let why = "its file system does not support SQLite's WAL mode; use a local disk";
             return Err(unusable(&self.path, why).into());
         }
         db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")?;
-        // Also when there is nothing to make: a file that cannot be written is refused now, not at the first commit.
+        // Needed in every case: a file that cannot be written is rejected now, not at the first
+        // commit.
         let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         if format < FORMAT {
-            // Another process may have done it meanwhile.
+            // Another process may have created or migrated the tables meanwhile.
             match self.check(&transaction)? {
                 0 => {
                     transaction.execute_batch(TABLES)?;
@@ -193,16 +200,16 @@ impl DbFile {
         Ok(transaction.commit()?)
     }
 
-    /// The format of the tables; 0 if there is none yet, or the file is not ours.
+    /// Returns the format of the tables; 0 if the file has none, or is not a store.
     pub(super) fn format(&self, db: &Connection) -> rusqlite::Result<u32> {
         match self.check(db) {
             Ok(format) => Ok(format),
-            Err(Refused::Sqlite(error)) => Err(error),
-            Err(Refused::Store(_)) => Ok(0),
+            Err(OpenError::Sqlite(error)) => Err(error),
+            Err(OpenError::Store(_)) => Ok(0),
         }
     }
 
-    /// Fails if a later version has upgraded the tables since the file was opened.
+    /// Fails if a later version has migrated the tables since the file was opened.
     pub(super) fn check_format(&self, db: &Connection) -> Result<(), StoreError> {
         let format = db.prepare_cached("PRAGMA user_version").and_then(|mut pragma| pragma.query_row([], |row| row.get(0)));
         match format.map_err(|error| self.failure(error))? {
@@ -215,8 +222,9 @@ impl DbFile {
         StoreError::Future { what: self.path.display().to_string(), format, known: FORMAT }
     }
 
-    /// The format of the tables; 0 if there is none yet.
-    fn check(&self, db: &Connection) -> Result<u32, Refused> {
+    /// Returns the format of the tables; 0 if the file is empty. Rejects files of other programs
+    /// and later formats.
+    fn check(&self, db: &Connection) -> Result<u32, OpenError> {
         let number = |pragma: &str| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         let (application, format) = (number("application_id")?, number("user_version")?);
@@ -224,7 +232,7 @@ impl DbFile {
             return Ok(0);
         }
         if application != i64::from(APPLICATION_ID) {
-            return Err(unusable(&self.path, "it is the database of another program; choose another file").into());
+            return Err(unusable(&self.path, "it is the database of another program; use another file").into());
         }
         match u32::try_from(format) {
             Ok(format) if (1..=FORMAT).contains(&format) => Ok(format),
@@ -234,8 +242,9 @@ impl DbFile {
     }
 }
 
-/// A new file is for its owner alone, and so are the files that SQLite puts beside it.
-fn make_private(path: &Path) -> Result<(), StoreError> {
+/// Creates a file that only its owner can access. SQLite gives the files beside it the same
+/// permissions.
+fn create_private(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -243,7 +252,7 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
     match options.open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(unusable(path, &format!("it cannot be made: {error}"))),
+        Err(error) => Err(unusable(path, &format!("it cannot be created: {error}; check that its folder exists"))),
     }
 }
 
@@ -270,16 +279,16 @@ fn unusable(path: &Path, why: &str) -> StoreError {
 mod tests {
     use super::*;
 
-    fn made(name: &str) -> (PathBuf, DbFile) {
+    fn created(name: &str) -> (PathBuf, DbFile) {
         let folder = std::env::temp_dir().join(format!("pleach-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let file = DbFile::find_or_make(&folder.join("store.db")).unwrap();
+        let file = DbFile::find_or_create(&folder.join("store.db")).unwrap();
         (folder, file)
     }
 
     #[test]
-    fn c2_each_transaction_is_synced_and_the_log_is_written_ahead() {
-        let (folder, file) = made("pragmas");
+    fn c2_transactions_are_synced_in_wal_mode() {
+        let (folder, file) = created("pragmas");
         let db = file.open(&Holders::join(file.path(), None), &Clock::system()).unwrap();
         let synchronous: i64 = db.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
         let journal: String = db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
@@ -289,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn c10_a_file_that_cannot_be_written_is_refused_when_it_is_opened() {
-        let (folder, file) = made("read-only");
+    fn c10_read_only_file_is_rejected_at_open() {
+        let (folder, file) = created("read-only");
         drop(file.open(&Holders::join(file.path(), None), &Clock::system()).unwrap());
-        // A flag instead of the file's mode: the mode does not keep out a superuser.
+        // A flag instead of a file mode, because a superuser ignores the mode.
         let mut db = file.connect_with(OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let Err(Refused::Sqlite(refused)) = file.prepare(&mut db, &Clock::system()) else { panic!("it was not refused") };
-        let refused = file.failure(refused);
-        assert!(refused.to_string().contains("read-only"), "{refused}");
+        let Err(OpenError::Sqlite(rejected)) = file.prepare(&mut db, &Clock::system()) else { panic!("it was accepted") };
+        let rejected = file.failure(rejected);
+        assert!(rejected.to_string().contains("read-only"), "{rejected}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

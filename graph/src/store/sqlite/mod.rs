@@ -1,10 +1,20 @@
-//! `SqliteStore`: runs in one SQLite file, written by one thread and read beside it. Several processes may share the file.
+//! [`SqliteStore`]: durable runs in one SQLite file, shared by any number of processes.
 //!
-//! Every write of this process is a job for the writer thread (`writer`), which puts many jobs into one transaction: one sync serves many runs.
-//! `write`, `lease` and `prune` say what a job does, `read` what is read; `schema` has the tables. `file` opens a file and refuses what is none, `wal` takes
-//! care of SQLite's log, `holders` knows which stores with leases are alive, `clock` tells the time.
+//! One thread per store writes (`writer`). It puts many jobs into one transaction, so that one sync
+//! serves many runs. Reads use separate connections beside it.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `writer` | the writer thread, its queue and its transactions |
+//! | `write`, `lease`, `prune` | the jobs of the writer |
+//! | `read` | all queries |
+//! | `schema` | the tables and their formats |
+//! | `file` | opening, creating and checking the file |
+//! | `wal` | SQLite's write-ahead log |
+//! | `holders` | which stores with leases are alive |
+//! | `clock` | the time of day and the lease clock |
 
-/// XOR of two SQL expressions: SQLite has no operator for it.
+/// The XOR of two SQL expressions. SQLite has no operator for it.
 macro_rules! xor {
     ($one:expr, $other:expr) => {
         concat!("((", $one, " & ~", $other, ") | (~", $one, " & ", $other, "))")
@@ -41,30 +51,59 @@ use std::time::Duration;
 use writer::{Batch, Done, Failed, Weight, Writer};
 
 /// A job of few bytes that makes no run ready.
-const LIGHT: Weight = Weight { bytes: 0, nudges: false };
+const LIGHT: Weight = Weight { bytes: 0, sends_hint: false };
 
-/// How many ended runs are removed in one transaction. Commits and renewals wait for it, and a run may be large.
+/// The number of ended runs that one transaction removes. Commits and renewals wait for it, and a
+/// run can be large.
 const REMOVED_AT_ONCE_MAX: usize = 8;
 
-/// How many runs that cannot be removed are passed over by one call.
-const PASSED_OVER_MAX: usize = 64;
+/// The number of damaged runs after which one call of `prune` stops.
+const SKIPPED_MAX: usize = 64;
 
-/// How many connections for reading are kept open.
+/// The number of idle connections for reading that stay open.
 const READERS_MAX: usize = 4;
 
-/// Runs in one SQLite file. Cloning is cheap, and gives the same store; dropping the last clone closes the file.
+/// A store in one SQLite file.
 ///
-/// Commits are durable when they are acknowledged: the file is in WAL mode, and each transaction is synced. A new file can be read by its owner
-/// alone. Other processes may open the same file, on this machine: SQLite's locks keep them apart.
+/// Clones are cheap and share one writer thread. Dropping the last clone closes the file.
 ///
-/// Leases do not depend on the time of day. A lease ends after its length, measured by a clock that counts suspended time, or as soon as the store
-/// that claimed it is closed or its process has died.
+/// - **Durability.** The file is in WAL mode and each transaction is synced. A confirmed commit is
+///   durable.
+/// - **Access.** Only the owner can read a new file. Other processes on the same machine can open
+///   the same file.
+/// - **Leases.** A lease does not depend on the time of day. It expires after its duration,
+///   measured by a clock that counts suspended time, or as soon as the store that claimed it is
+///   closed or its process has died.
+/// - **Files.** While the store is open, SQLite's write-ahead log of at least 4.5 MB is beside the
+///   file, and a folder `<file>-holders` with one empty file per open store. The last store removes
+///   both when it closes. Do not delete or replace the file while it is open; reads and commits
+///   then fail.
+/// - **Linking.** A program has one copy of the native SQLite library, so all crates that use it
+///   must agree on `libsqlite3-sys`. Versions 0.30.1 to 0.39 work, and with them sqlx 0.8.1 to 0.9.
 ///
-/// While it is open, SQLite's write-ahead log of 4.5 MB or more lies beside the file, and a folder `<file>-holders` with an empty file for each open
-/// store. Both go when the last store is closed. Do not delete or replace the file while it is open: reads and commits fail then.
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
 ///
-/// A program has one copy of the native SQLite library, so all crates that use it must agree on `libsqlite3-sys`: 0.30.1 to 0.39 work with this one,
-/// among them sqlx 0.8.1 to 0.9.
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = std::env::temp_dir().join(format!("pleach-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("runs.db");
+/// let graph = Graph::<u32>::new("double")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let store = SqliteStore::open(&path).await?;
+/// assert_eq!(graph.run(21).id("job-1").checkpoint(&store).await?, 42);
+/// assert!(store.head("job-1").await?.status.has_ended());
+/// # drop(store);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SqliteStore(Arc<SqliteParts>);
 
@@ -77,31 +116,34 @@ struct SqliteParts {
 }
 
 impl SqliteStore {
-    /// Opens the file, and makes it if there is none. An empty file counts as none. A relative path is made absolute.
+    /// Opens the file, and creates it if it does not exist.
+    ///
+    /// An empty file counts as missing. A relative path is made absolute. Inside a Tokio runtime
+    /// the file is opened on a blocking thread. A rejected file is not changed.
     ///
     /// # Errors
-    /// - [`Unusable`](StoreError::Unusable): the file is no store, is damaged or cannot be written; or the path is a URI (`file:..`) or `:memory:`.
-    /// - [`Future`](StoreError::Future): a later version of this library has written it.
-    /// - [`Unavailable`](StoreError::Unavailable): others have kept it locked for 10 seconds, or the disk failed.
-    ///
-    /// A file that is refused is left as it is.
+    /// - [`Unusable`](StoreError::Unusable): the file is not a store, is damaged or cannot be
+    ///   written; or the path is a URI (`file:..`) or `:memory:`.
+    /// - [`Future`](StoreError::Future): a later version of this library has written the file.
+    /// - [`Unavailable`](StoreError::Unavailable): another process kept the file locked for 10
+    ///   seconds, or the disk failed.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref().to_path_buf();
         off_thread(move || Self::open_with(&path, Clock::system())).await
     }
 
     fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
-        let (file, clock, hints) = (DbFile::find_or_make(path)?, Arc::new(clock), Arc::new(Hints::default()));
+        let (file, clock, hints) = (DbFile::find_or_create(path)?, Arc::new(clock), Arc::new(Hints::default()));
         let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&hints))?;
         Ok(Self(Arc::new(SqliteParts { file, clock, writer, readers: Mutex::default(), hints })))
     }
 
-    /// The file: an absolute path without links.
+    /// Returns the absolute path of the file, without links.
     pub fn path(&self) -> &Path {
         self.0.file.path()
     }
 
-    /// Has the writer do a job.
+    /// Sends a job to the writer and waits for its result.
     async fn write<T: Send + 'static>(
         &self,
         weight: Weight,
@@ -110,8 +152,10 @@ impl SqliteStore {
         self.try_write(weight, act).await.map_err(|failed| failed.error)
     }
 
-    /// The same for a job that is about one run. If it meets a damaged page, that is damage to the run only if its own rows cannot be read: the page may be
-    /// one that all runs share.
+    /// Sends a job for one run to the writer.
+    ///
+    /// A damaged page can belong to several runs. It is reported as damage to this run only if the
+    /// rows of the run cannot be read.
     async fn write_run<T: Send + 'static>(
         &self,
         run: String,
@@ -124,17 +168,17 @@ impl SqliteStore {
         }
     }
 
-    /// The first damage that is met when all records and messages of a run are read.
+    /// Reads all records and messages of a run, and returns the first damage.
     async fn damage_to(&self, run: &str) -> Option<StoreError> {
         let read = async {
             let mut after = Some(0);
             while let Some(last) = after {
                 let run = run.to_string();
-                after = self.read_with(move |db, now| read::look_through(db, now, &run, last)).await?;
+                after = self.read_with(move |db, now| read::scan(db, now, &run, last)).await?;
             }
             let mut after = Some(0);
             while let Some(last) = after {
-                after = self.inbox(run, last).await?.last().map(|mail| mail.number);
+                after = self.inbox(run, last).await?.last().map(|message| message.number);
             }
             Ok(())
         };
@@ -150,22 +194,26 @@ impl SqliteStore {
             .writer
             .send(weight, act)?
             .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed meanwhile").into()))
+            .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed during the call").into()))
     }
 
-    /// Removes runs that have ended one by one, and passes over those that cannot be removed: a page of theirs is damaged.
-    async fn prune_singly(&self, unchanged_for: Duration, count: usize) -> Result<usize, StoreError> {
-        let (mut removed, mut passed_over) = (0, Vec::new());
-        while removed < count && passed_over.len() < PASSED_OVER_MAX {
-            let except = passed_over.clone();
+    /// Removes ended runs one by one, and skips runs with a damaged page.
+    async fn prune_one_by_one(&self, unchanged_for: Duration, count: usize) -> Result<usize, StoreError> {
+        let (mut removed, mut skipped) = (0, Vec::new());
+        while removed < count && skipped.len() < SKIPPED_MAX {
+            let except = skipped.clone();
             let next = self.write(LIGHT, move |batch| prune::oldest_ended(batch, unchanged_for, &except)).await?;
             let Some(key) = next else { break };
             match self.try_write(LIGHT, move |batch| prune::prune_one(batch, unchanged_for, key)).await {
                 Ok(true) => removed += 1,
-                Ok(false) => passed_over.push(key),
+                Ok(false) => skipped.push(key),
                 Err(failed) if failed.is_corrupt => {
-                    tracing::error!(store = %self.path().display(), key, "a run that has ended is not removed: a page of it is damaged");
-                    passed_over.push(key);
+                    tracing::error!(
+                        store = %self.path().display(),
+                        key,
+                        "an ended run was not removed: one of its pages is damaged; restore the store from a backup"
+                    );
+                    skipped.push(key);
                 }
                 Err(failed) => return Err(failed.error),
             }
@@ -173,23 +221,23 @@ impl SqliteStore {
         Ok(removed)
     }
 
-    /// Reads in one snapshot, with a connection of its own.
+    /// Reads in one snapshot, with a connection that no other call uses meanwhile.
     async fn read_with<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Connection, Now) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let inner = Arc::clone(&self.0);
+        let parts = Arc::clone(&self.0);
         off_thread(move || {
-            let spare = inner.lock_readers().pop();
-            let mut reader = spare.map_or_else(|| inner.file.open_for_reading(), Ok)?;
-            let failed = |error: rusqlite::Error| inner.file.failure(error);
+            let idle = parts.lock_readers().pop();
+            let mut reader = idle.map_or_else(|| parts.file.open_for_reading(), Ok)?;
+            let failed = |error: rusqlite::Error| parts.file.failure(error);
             let snapshot = reader.transaction().map_err(failed)?;
-            inner.file.check_format(&snapshot)?;
-            let answer = act(&snapshot, inner.clock.now()).map_err(failed)?;
+            parts.file.check_format(&snapshot)?;
+            let answer = act(&snapshot, parts.clock.now()).map_err(failed)?;
             snapshot.finish().map_err(failed)?;
-            inner.file.check_in_place()?;
-            // One that failed is not kept: the next is opened anew.
-            let mut readers = inner.lock_readers();
+            parts.file.check_in_place()?;
+            // A connection that failed is dropped, and the next read opens a new one.
+            let mut readers = parts.lock_readers();
             if readers.len() < READERS_MAX {
                 readers.push(reader);
             }
@@ -215,7 +263,7 @@ impl Store for SqliteStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         Box::pin(async move {
             run.check(&rows)?;
-            let weight = Weight { bytes: size_of_rows(&rows), nudges: run.lease.is_none() };
+            let weight = Weight { bytes: size_of_rows(&rows), sends_hint: run.lease.is_none() };
             self.write(weight, move |batch| write::create(batch, run.clone(), &rows)).await
         })
     }
@@ -242,13 +290,13 @@ impl Store for SqliteStore {
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        Box::pin(self.write(Weight { bytes: 0, nudges: true }, move |batch| lease::release(batch, held.clone(), &how)))
+        Box::pin(self.write(Weight { bytes: 0, sends_hint: true }, move |batch| lease::release(batch, held.clone(), &how)))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let weight = Weight { bytes: size_of_rows(&commit.rows), nudges: commit.may_make_ready() };
+            let weight = Weight { bytes: size_of_rows(&commit.rows), sends_hint: commit.may_make_ready() };
             self.write_run(commit.run.clone(), weight, move |batch| write::commit(batch, &commit, head)).await
         })
     }
@@ -267,12 +315,12 @@ impl Store for SqliteStore {
         Box::pin(self.read_with(move |db, now| read::list(db, now, filters, after, count)))
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            post.check()?;
+            message.check()?;
             let run = run.to_string();
-            let weight = Weight { bytes: post.payload.len(), nudges: true };
-            self.write_run(run.clone(), weight, move |batch| write::post(batch, &run, &post)).await
+            let weight = Weight { bytes: message.payload.len(), sends_hint: true };
+            self.write_run(run.clone(), weight, move |batch| write::add_message(batch, &run, &message)).await
         })
     }
 
@@ -298,7 +346,7 @@ impl Store for SqliteStore {
                     Ok(0) => break,
                     Ok(more) => removed += more as usize,
                     Err(failed) if failed.is_corrupt => {
-                        removed += self.prune_singly(unchanged_for, count - removed).await?;
+                        removed += self.prune_one_by_one(unchanged_for, count - removed).await?;
                         break;
                     }
                     Err(failed) => return Err(failed.error),
@@ -313,7 +361,7 @@ impl Store for SqliteStore {
         Box::pin(self.write_run(run.clone(), LIGHT, move |batch| prune::delete(batch, &run)))
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
+    fn hint(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.hints.wait())
     }
 }
@@ -322,7 +370,7 @@ fn size_of_rows(rows: &[Row]) -> usize {
     rows.iter().map(Row::size).sum()
 }
 
-/// On a thread of the Tokio runtime that is meant for blocking, if this runs in one; else here.
+/// Runs `act` on a blocking thread of the current Tokio runtime, or here if the caller has none.
 async fn off_thread<T: Send + 'static>(act: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
     #[cfg(feature = "tokio")]
     if let Ok(handle) = tokio::runtime::Handle::try_current() {

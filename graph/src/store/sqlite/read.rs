@@ -1,7 +1,10 @@
-//! What is read. Each function runs within one transaction, and so sees one moment.
+//! The queries of a store. Each function runs within one transaction, so it sees one snapshot.
+//!
+//! A result has two levels ([`Done`]): the outer error is a failure of the database, the inner one
+//! is an answer for the caller, such as `Unknown` or `Damaged`.
 
 use super::clock::{Now, shown_wake};
-use super::schema::counted;
+use super::schema::sum_value;
 use super::writer::Done;
 use crate::store::error::StoreError;
 use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
@@ -13,7 +16,7 @@ use crate::store::{Parts, Rows};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// The columns of a run's row, as [`found`] reads them.
+/// The columns of a run's row, in the order in which [`read_columns`] reads them.
 macro_rules! columns {
     () => {
         "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, wake_at, takeovers, posted, from_run, \
@@ -26,7 +29,8 @@ const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
 const RUN_BY_KEY: &str = concat!("SELECT ", columns!(), " FROM run WHERE no = ?1");
 const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
 
-/// The query for a list, with or without a status: SQLite chooses its index before it knows what is asked for.
+/// The query of a list, with or without a status. SQLite chooses the index before it knows the
+/// parameters, so there are two.
 macro_rules! list {
     ($status:literal) => {
         concat!(
@@ -45,86 +49,92 @@ const LIST_OF_STATUS: &str = list!("status = ?2");
 
 const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM log WHERE run = ?1 AND seq = ?2";
 
-/// Some records of a run below its head. The head ends the search: what comes after it in the index belongs to another run.
+/// Selects records of a run below its head. Without the head as a bound, the search would read into
+/// the rows of another run.
 const SEQUENCES: &str = "SELECT seq FROM log WHERE run = ?1 AND seq > ?2 AND seq < ?3 ORDER BY seq LIMIT ?4";
 
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
 
-pub(super) const WRONG_COLUMN: &str = "a column of its own row is of the wrong type or out of range";
+/// The damage of a run whose own row has an invalid column.
+pub(super) const WRONG_COLUMN: &str = "a column of the run's row has the wrong type or is out of range";
 
-/// What a run with a damaged page is told. Other pages may be sound.
-pub(super) const CORRUPT_PAGE: &str = "a page of the SQLite file is damaged there";
+/// The damage of a run with a corrupt page. Other pages can be intact.
+pub(super) const CORRUPT_PAGE: &str = "a page of the SQLite file is corrupt there";
 
-/// The first deadline there is: 0 counts for none in the checksum of a row.
+/// The earliest deadline. 0 is not possible, because a missing deadline counts as 0 in the checksum
+/// of a row.
 pub(super) const MIN_DEADLINE: Timestamp = Timestamp::from_millis(1);
 
-/// A run's own row, checked.
+/// A run's own row after its checksum was verified.
 pub(super) struct Run {
     pub(super) key: i64,
-    /// Its lease ends by the time of day, as callers are shown it.
+    /// The row as callers see it: the lease ends by the time of day.
     pub(super) info: RunInfo,
     /// The store that holds the lease; see `schema`.
     pub(super) holder: Option<String>,
-    /// The time to wake as it was read.
+    /// The wake time as it was read.
     pub(super) read_wake: Option<i64>,
 }
 
 impl Run {
-    /// The end of the lease as it is stored.
+    /// Returns the stored form of the lease end.
     pub(super) fn lease_end(&self, now: Now) -> Option<i64> {
         self.info.lease_until.map(|until| now.stored(until))
     }
 
-    /// The time to wake as it is stored. One that was not changed stays as it was: what is due stays due.
+    /// Returns the stored form of the wake time. An unchanged time keeps its stored form, so a due
+    /// run stays due.
     pub(super) fn wake_at(&self, now: Now) -> Option<i64> {
         let at = self.info.wake_at?;
         self.read_wake.filter(|read| shown_wake(*read) == at && *read < 0).or_else(|| Some(now.stored_wake(at)))
     }
 
-    /// The checksum of the row as it is stored.
+    /// Returns the checksum of the stored row.
     pub(super) fn sum(&self, now: Now) -> i64 {
-        self.info.sum() ^ shown_less_stored(&self.info, self.lease_end(now), self.wake_at(now))
+        self.info.sum() ^ shown_xor_stored(&self.info, self.lease_end(now), self.wake_at(now))
     }
 }
 
-/// By what the checksum of a row differs because times are shown otherwise than they are stored.
-fn shown_less_stored(info: &RunInfo, lease_end: Option<i64>, wake_at: Option<i64>) -> i64 {
-    let shown = |time: Option<Timestamp>| counted(time.map(Timestamp::as_millis));
-    shown(info.lease_until) ^ counted(lease_end) ^ shown(info.wake_at) ^ counted(wake_at)
+/// Returns the difference between the checksums of the shown and the stored row. Their times
+/// differ.
+fn shown_xor_stored(info: &RunInfo, lease_end: Option<i64>, wake_at: Option<i64>) -> i64 {
+    let shown = |time: Option<Timestamp>| sum_value(time.map(Timestamp::as_millis));
+    shown(info.lease_until) ^ sum_value(lease_end) ^ shown(info.wake_at) ^ sum_value(wake_at)
 }
 
-/// A run's row by its id.
+/// Reads a run's row by its id.
 pub(super) fn run(db: &Connection, now: Now, id: &str) -> Done<Run> {
-    if let Err(refused) = check_text("run id", id) {
-        return Ok(Err(refused));
+    if let Err(rejected) = check_text("run id", id) {
+        return Ok(Err(rejected));
     }
-    let found = db.prepare_cached(RUN)?.query_row([id], |row| found(row, now)).optional()?;
-    Ok(found.map_or_else(|| Err(StoreError::Unknown { run: id.to_string() }), Found::checked))
+    let row = db.prepare_cached(RUN)?.query_row([id], |row| RunRow::read(row, now)).optional()?;
+    Ok(row.map_or_else(|| Err(StoreError::Unknown { run: id.to_string() }), RunRow::checked))
 }
 
-/// A run's row by its key.
+/// Reads a run's row by its key.
 pub(super) fn run_by_key(db: &Connection, now: Now, key: i64) -> Done<Run> {
-    let found = db.prepare_cached(RUN_BY_KEY)?.query_row([key], |row| found(row, now)).optional()?;
-    Ok(found.map_or_else(|| Err(StoreError::Unknown { run: key.to_string() }), Found::checked))
+    let row = db.prepare_cached(RUN_BY_KEY)?.query_row([key], |row| RunRow::read(row, now)).optional()?;
+    Ok(row.map_or_else(|| Err(StoreError::Unknown { run: key.to_string() }), RunRow::checked))
 }
 
-/// The keys of all runs that can be read, and what their rows come to.
+/// Returns the keys of all readable runs, and the checksums of their rows.
 pub(super) fn sums(db: &Connection, now: Now) -> rusqlite::Result<Vec<(i64, i64)>> {
     let mut statement = db.prepare(ALL_RUNS)?;
-    let runs = statement.query_map([], |row| found(row, now))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    let sum = |run: &Run| run.info.sum() ^ shown_less_stored(&run.info, run.lease_end(now), run.read_wake);
-    Ok(runs.into_iter().filter_map(|found| found.run.ok()).map(|(run, _)| (run.key, sum(&run))).collect())
+    let rows = statement.query_map([], |row| RunRow::read(row, now))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let sum = |run: &Run| run.info.sum() ^ shown_xor_stored(&run.info, run.lease_end(now), run.read_wake);
+    Ok(rows.into_iter().filter_map(|row| row.run.ok()).map(|(run, _)| (run.key, sum(&run))).collect())
 }
 
+/// Reads rows of a log, as [`Store::read`](crate::store::Store::read) describes.
 pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Parts) -> Done<Vec<Row>> {
     let (key, info) = match run(db, now, id)? {
         Ok(run) => (run.key, run.info),
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
     };
-    let sequences = match RowQuery::new(which).and_then(|sought| sought.of_run(id, info.head, info.oldest)) {
+    let sequences = match RowQuery::new(which).and_then(|query| query.of_run(id, info.head, info.oldest)) {
         Ok(sequences) => sequences,
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
     };
     let mut answer = Answer::new(id, info.oldest);
     let mut statement = db.prepare_cached(ROW)?;
@@ -143,18 +153,20 @@ pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Part
         match answer.add(sequence, found.optional()?) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(refused) => return Ok(Err(refused)),
+            Err(rejected) => return Ok(Err(rejected)),
         }
     }
     Ok(Ok(answer.into_rows()))
 }
 
-/// Reads some records of a run whole, to meet what is damaged: those after `after`, also those kept below the oldest. Returns the last of them, unless
-/// it is the head.
-pub(super) fn look_through(db: &Connection, now: Now, id: &str, after: u64) -> Done<Option<u64>> {
+/// Reads some whole records of a run after `after` to find damage, including records kept below the
+/// oldest.
+///
+/// Returns the last sequence that was read, or `None` at the head.
+pub(super) fn scan(db: &Connection, now: Now, id: &str, after: u64) -> Done<Option<u64>> {
     let (key, head) = match run(db, now, id)? {
         Ok(run) => (run.key, run.info.head),
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
     };
     if after >= head {
         return Ok(Ok(None));
@@ -174,12 +186,13 @@ pub(super) fn look_through(db: &Connection, now: Now, id: &str, after: u64) -> D
     Ok(read.map(|rows| rows.last().map(|last| last.sequence).filter(|last| *last < head)))
 }
 
+/// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
 pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Option<u64>, count: usize) -> Done<RunList> {
     let Some(query) = Query::new(filters) else { return Ok(Ok(RunList::default())) };
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
     let count = count.min(LIST_MAX);
     let mut statement = db.prepare_cached(if query.status.is_some() { LIST_OF_STATUS } else { LIST })?;
-    let found = statement.query_map(
+    let rows = statement.query_map(
         params![
             last_key(after),
             query.status.map(RunStatus::as_str),
@@ -190,15 +203,15 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
             millis(query.changed_before),
             count as i64 + 1,
         ],
-        |row| found(row, now),
+        |row| RunRow::read(row, now),
     )?;
-    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = found.len() > count;
-    found.truncate(count);
-    let next = found.last().filter(|_| more).map(|last| last.key as u64);
+    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    let has_more = rows.len() > count;
+    rows.truncate(count);
+    let next = rows.last().filter(|_| has_more).map(|last| last.key as u64);
     let mut list = RunList { next, ..RunList::default() };
-    for found in found {
-        match found.checked() {
+    for row in rows {
+        match row.checked() {
             Ok(run) => list.runs.push(run.info),
             Err(StoreError::Damaged { run, why, .. }) => list.damaged.push(DamagedRun { run, why }),
             Err(other) => return Ok(Err(other)),
@@ -207,17 +220,18 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
     Ok(Ok(list))
 }
 
+/// Reads untaken messages, as [`Store::inbox`](crate::store::Store::inbox) describes.
 pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec<InboxMessage>> {
     let key = match run(db, now, id)? {
         Ok(run) => run.key,
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
     };
     let mut statement = db.prepare_cached(INBOX)?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let mut found = statement.query(params![key, after, READ_ROWS_MAX as i64])?;
-    let (mut mail, mut bytes) = (Vec::new(), 0);
+    let mut rows = statement.query(params![key, after, READ_ROWS_MAX as i64])?;
+    let (mut messages, mut bytes) = (Vec::new(), 0);
     loop {
-        let row = match found.next() {
+        let row = match rows.next() {
             Ok(Some(row)) => row,
             Ok(None) => break,
             Err(error) if is_corruption(&error) => {
@@ -225,68 +239,70 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
             }
             Err(error) => return Err(error),
         };
-        // Without its number a message cannot even be taken.
+        // A message without a valid number cannot be taken, so it is skipped.
         let Ok(number) = number(row, 0) else { continue };
-        let post = match post(row) {
-            Err(error) if is_conversion(&error) => damaged_post(row, id)?,
-            post => post?,
+        let post = match new_message(row) {
+            Err(error) if is_conversion(&error) => damaged_message(row, id)?,
+            message => message?,
         };
         bytes += post.payload.len();
-        if !mail.is_empty() && bytes > READ_BYTES_MAX {
+        if !messages.is_empty() && bytes > READ_BYTES_MAX {
             break;
         }
         let at = row.get_ref(1)?.as_i64().unwrap_or(0);
-        mail.push(InboxMessage { number, at: Timestamp::from_millis(at), post });
+        messages.push(InboxMessage { number, at: Timestamp::from_millis(at), post });
     }
-    Ok(Ok(mail))
+    Ok(Ok(messages))
 }
 
-fn post(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewMessage> {
+fn new_message(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewMessage> {
     Ok(NewMessage { name: row.get(2)?, dedup: row.get(3)?, sum: row.get(4)?, payload: row.get(5)? })
 }
 
-/// What can be read of a message, with a checksum that is wrong: whoever opens it is told that it is damaged.
-fn damaged_post(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<NewMessage> {
-    let mut post = NewMessage::seal(id, text(row, 2)?, None, Vec::new());
-    post.sum = !post.sum;
-    Ok(post)
+/// Returns the readable part of a damaged message with a wrong checksum, so that opening it reports
+/// the damage.
+fn damaged_message(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<NewMessage> {
+    let mut message = NewMessage::seal(id, text(row, 2)?, None, Vec::new());
+    message.sum = !message.sum;
+    Ok(message)
 }
 
-/// A row of `run`: its key, and what is in it.
-struct Found {
+/// A row of the table `run` before its checksum is verified.
+struct RunRow {
     key: i64,
-    /// With its checksum, as it would be if times were stored as they are shown.
+    /// The row with its checksum, converted to the shown times; or the damage of the row.
     run: Result<(Run, i64), StoreError>,
 }
 
-impl Found {
+impl RunRow {
     fn checked(self) -> Result<Run, StoreError> {
         let (run, sum) = self.run?;
         Ok(Run { info: run.info.checked(sum)?, ..run })
     }
+
+    /// Reads a row. Damage is stored in the result; only other failures are errors.
+    fn read(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Self> {
+        let key = row.get(0)?;
+        let run = match read_columns(row, key, now) {
+            Ok(Some(run)) => Ok(run),
+            Ok(None) => Err("its status is unknown"),
+            Err(error) if is_conversion(&error) => Err(WRONG_COLUMN),
+            Err(error) => return Err(error),
+        };
+        let run = match run {
+            Ok(run) => Ok(run),
+            Err(why) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, why }),
+        };
+        Ok(Self { key, run })
+    }
 }
 
-/// A row of `run`. Damage stays with it: only what fails for other reasons is an error.
-fn found(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Found> {
-    let key = row.get(0)?;
-    let run = match columns(row, key, now) {
-        Ok(Some(found)) => Ok(found),
-        Ok(None) => Err("its status is none"),
-        Err(error) if is_conversion(&error) => Err(WRONG_COLUMN),
-        Err(error) => return Err(error),
-    };
-    let run = match run {
-        Ok(run) => Ok(run),
-        Err(why) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, why }),
-    };
-    Ok(Found { key, run })
-}
-
-/// A row of `run` and its checksum, in the order of the columns; `None` if there is no such status.
-fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Option<(Run, i64)>> {
+/// Reads a row of `run` and its checksum, in the order of the columns; `None` for an unknown
+/// status.
+fn read_columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Option<(Run, i64)>> {
     let (lease_end, wake_at): (Option<i64>, Option<i64>) = (row.get(10)?, row.get(11)?);
     let Some(status) = RunStatus::parse(row.get_ref(5)?.as_str()?) else { return Ok(None) };
-    // Also what is not used now must be of its type: a row with a wrong one cannot be written again.
+    // Unused columns must have the right type too. Otherwise the row cannot be updated.
     let _: (Option<i64>, Option<i64>) = (row.get(15)?, row.get(23)?);
     let from =
         row.get::<_, Option<String>>(14)?.map(|run| Ok::<_, rusqlite::Error>(Origin { run, sequence: number(row, 15)? }));
@@ -305,7 +321,8 @@ fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Opti
         takeovers: row.get(12)?,
         trouble: row.get(20)?,
         deadline: match row.get(21)? {
-            // The checksum does not tell it from none, and nobody writes it: see `MIN_DEADLINE`.
+            // The checksum cannot tell 0 from a missing deadline, so 0 is never written; see
+            // `MIN_DEADLINE`.
             Some(0) => return Err(rusqlite::Error::IntegralValueOutOfRange(21, 0)),
             deadline => deadline.map(Timestamp::from_millis),
         },
@@ -314,11 +331,11 @@ fn columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result<Opti
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),
     };
-    let sum = row.get::<_, i64>(18)? ^ shown_less_stored(&info, lease_end, wake_at);
+    let sum = row.get::<_, i64>(18)? ^ shown_xor_stored(&info, lease_end, wake_at);
     Ok(Some((Run { key, info, holder: row.get(22)?, read_wake: wake_at }, sum)))
 }
 
-/// A text, as far as it is one.
+/// Reads a column as text, even if it has another type.
 fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -326,7 +343,7 @@ fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
     })
 }
 
-/// Whether a column holds what cannot have been written.
+/// Returns whether a column has a value that no version has written.
 pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     matches!(
@@ -338,7 +355,7 @@ pub(super) fn is_conversion(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Whether a page of the file is damaged.
+/// Returns whether a page of the file is corrupt.
 pub(super) fn is_corruption(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
 }
@@ -353,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c11_a_rare_status_is_listed_without_a_look_at_all_runs() {
+    fn c11_list_by_status_uses_an_index() {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(super::super::schema::TABLES).unwrap();
         let plan = |query: &str| -> Vec<String> {
@@ -361,7 +378,7 @@ mod tests {
             let steps = statement.query_map([None::<i64>; 8], |row| row.get(3)).unwrap();
             steps.collect::<rusqlite::Result<_>>().unwrap()
         };
-        // Nothing is sorted, and a later page begins where the one before has ended.
+        // Nothing is sorted, and a page starts where the previous one ended.
         assert_eq!(plan(LIST_OF_STATUS), ["SEARCH run USING INDEX run_status (status=? AND rowid<?)"]);
         assert_eq!(plan(LIST), ["SEARCH run USING INTEGER PRIMARY KEY (rowid<?)"]);
     }

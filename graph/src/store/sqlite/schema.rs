@@ -1,23 +1,28 @@
-//! The tables of a file, and how those of earlier formats become those of this one.
+//! The tables of a file, and the migration from earlier formats.
 
 use super::clock::{Clock, Now};
 use super::{holders, read};
 use crate::store::run_sum::NO_TIME;
 use rusqlite::{Connection, params};
 
-/// The format of the tables that this version writes, in the file's `user_version`.
+/// The format of the tables that this version writes, stored in the file's `user_version`.
 ///
-/// 1: as it began. 2: `run.sum`. 3: `run.instance`, `run.trouble`, `run.deadline`, `run.holder`; `lease_until` is now `lease_end` and by another
-/// clock. It has another name so that a process of an earlier version that still has the file open fails, and does not take leases for ended.
+/// - Format 2 added `run.sum`.
+/// - Format 3 added `run.instance`, `run.trouble`, `run.deadline` and `run.holder`, and replaced
+///   `lease_until` by `lease_end`, which uses another clock. The column has a new name so that a
+///   process of an earlier version that still has the file open fails, instead of misreading leases
+///   as expired.
 pub(super) const FORMAT: u32 = 3;
 
-/// - `run.lease_end` is by the lease clock, all other times are times of day; `run.wake_at` is negative if it had come when it was written (see
-///   `clock`).
-/// - `run.holder` is the store that holds the lease (see `holders`). It is NULL if there is no lease, or once the lease was found to have ended;
-///   `owner` and `lease_end` stay then, and the next claim is a takeover.
-/// - `run.ended` is `changed` of a run that has ended, and NULL for any other.
+/// - `run.lease_end` uses the lease clock; all other times are times of day. `run.wake_at` is
+///   negative if the time had already come when it was written (see `clock`).
+/// - `run.holder` is the store that holds the lease (see `holders`). It is NULL if the run has no
+///   lease, or once the lease was found to be expired. In the second case `owner` and `lease_end`
+///   stay, and the next claim is a takeover.
+/// - `run.ended` equals `changed` for an ended run, and is NULL for any other.
 ///
-/// A commit that only adds rows touches no index. (An index over `status NOT IN (..)` would have each commit make two temporary tables.)
+/// A commit that only adds rows changes no index. (With an index over `status NOT IN (..)`, each
+/// commit would create two temporary tables.)
 pub(super) const TABLES: &str = "
     CREATE TABLE run (
         no INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, graph TEXT NOT NULL, fingerprint TEXT NOT NULL, schema INTEGER NOT NULL,
@@ -54,20 +59,21 @@ const TO_3: &str = "
     CREATE INDEX run_leased ON run (holder, lease_end) WHERE holder IS NOT NULL;
 ";
 
-/// Brings the tables of an earlier format up to date.
+/// Migrates the tables of an earlier format to [`FORMAT`].
 pub(super) fn migrate(db: &Connection, from: u32, clock: &Clock) -> rusqlite::Result<()> {
     let now = clock.now();
     if from < 2 {
         db.execute_batch(TO_2)?;
     }
     db.execute_batch(TO_3)?;
-    convert_leases(db, now, &holders::time_alone(clock.boot_id(), now))?;
+    convert_leases(db, now, &holders::name_without_lock(clock.boot_id(), now))?;
     if from < 2 { seal_runs(db, now) } else { Ok(()) }
 }
 
-/// Leases of earlier formats end by the time of day, and nobody knows whether their holders live: what is left of them is waited for.
+/// Converts leases of earlier formats, which use the time of day. Their holders are unknown, so the
+/// remaining time of each lease must pass.
 fn convert_leases(db: &Connection, now: Now, holder: &str) -> rusqlite::Result<()> {
-    // What is damaged is left as it is.
+    // Damaged rows stay unchanged.
     let mut leases = db.prepare(
         "SELECT no, lease_end, sum FROM run WHERE owner IS NOT NULL AND typeof(lease_end) = 'integer' AND typeof(sum) = 'integer'",
     )?;
@@ -82,13 +88,13 @@ fn convert_leases(db: &Connection, now: Now, holder: &str) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Gives the rows of all runs the checksums that the first format had not.
+/// Adds the checksums that format 1 did not have.
 fn seal_runs(db: &Connection, now: Now) -> rusqlite::Result<()> {
     let mut statement = db.prepare("UPDATE run SET sum = ?2 WHERE no = ?1")?;
     read::sums(db, now)?.into_iter().try_for_each(|(run, sum)| statement.execute([run, sum]).map(drop))
 }
 
-/// What a time as it is stored counts for in the checksum of its row.
-pub(super) fn counted(time: Option<i64>) -> i64 {
+/// Returns the value of a stored time in the checksum of its row.
+pub(super) fn sum_value(time: Option<i64>) -> i64 {
     time.unwrap_or(NO_TIME)
 }

@@ -1,12 +1,14 @@
-//! SQLite's write-ahead log when a file is opened: what is in it is made durable, and room for more is laid out.
+//! SQLite's write-ahead log when a file is opened: makes its content durable and reserves space.
 //!
-//! A process may have failed to sync the log, and died. Then a part of what is read from the log is not on the disk, nor will a later sync put it
-//! there: the system takes those pages for written. Whatever is built on it would go with it when the power fails. So whoever is alone with a file
-//! copies the log, syncs the copy and puts it in the place of the log ([`renew`]). Frames are never written over where they are: a power cut in the
-//! middle of that could tear what was acknowledged long ago.
+//! **Why a copy.** A process may have failed to sync the log and died. Then a part of the log is in
+//! the page cache but not on the disk, and no later sync writes it, because the system regards
+//! those pages as written. Later commits would depend on it and would be lost with it in a power
+//! failure. So a process that has the file for itself copies the log, syncs the copy and renames it
+//! over the log ([`renew`]). It never overwrites frames in place: a power failure could then
+//! destroy confirmed commits.
 //!
-//! It is enough that whoever is alone does it. As long as one connection is open, SQLite keeps the number of good frames in memory, and frames that
-//! were not synced are not among them; only the first connection reads the log anew.
+//! **Why only then.** While a connection is open, SQLite keeps the number of valid frames in
+//! memory, and unsynced frames are not among them. Only the first connection reads the log again.
 
 use super::file::DbFile;
 use rusqlite::Connection;
@@ -15,38 +17,41 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-/// How large the log is from the start: what SQLite fills before it begins anew (1,000 frames of 4 KiB), and the batch that goes beyond.
+/// The initial size of the log: the 1,000 frames of 4 KiB that SQLite fills before it restarts the
+/// log, plus one batch.
 const WAL_BYTES: u64 = 4_500_000;
 
-/// A log without frames has at most a header.
+/// The size of a log without frames, which has at most a header.
 const HEADER_BYTES: u64 = 32;
 
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Replaces the log by a synced copy, if there is one and nobody else uses the file.
+/// Replaces the log with a synced copy, if it has frames and no other process uses the file.
 pub(super) fn renew(file: &DbFile) -> io::Result<()> {
     let wal = file.beside("-wal");
     if fs::metadata(&wal).map_or(true, |log| log.len() <= HEADER_BYTES) {
         return Ok(());
     }
-    // Whatever is wrong with the file is reported when it is opened to be used.
-    let Some(alone) = alone(file) else { return Ok(()) };
+    // Any other problem with the file is reported when the store opens it.
+    let Some(exclusive) = lock_exclusively(file) else { return Ok(()) };
     let copy = file.beside("-wal-copy");
     let replaced = replace(&wal, &copy);
-    drop(alone);
+    drop(exclusive);
     match replaced {
         Ok(()) => Ok(()),
         Err(error) => {
             drop(fs::remove_file(&copy));
-            // Without room for a copy the file can still be read, pruned and written to. A log of another user stays that user's.
+            // Without space for a copy the file can still be read, pruned and written. The log of
+            // another user keeps its owner.
             let is_tolerable = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied);
             if is_tolerable { Ok(()) } else { Err(error) }
         }
     }
 }
 
-/// A connection that keeps everybody else out, if nobody else is in and the file is a store. It leaves the log as it is when it is closed.
-fn alone(file: &DbFile) -> Option<Connection> {
+/// Opens a connection that excludes all others, if no other exists and the file is a store. Closing
+/// it leaves the log unchanged.
+fn lock_exclusively(file: &DbFile) -> Option<Connection> {
     let db = file.connect().ok()?;
     db.busy_timeout(std::time::Duration::ZERO).ok()?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;
@@ -63,7 +68,7 @@ fn replace(wal: &Path, copy: &Path) -> io::Result<()> {
     }
     let (mut from, mut to) = (File::open(wal)?, OpenOptions::new().write(true).create_new(true).open(copy)?);
     same_access(&from, &to)?;
-    // Byte by byte: a copy made by the file system could share the blocks that were never written.
+    // A copy by the file system could share the blocks that were never written.
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         match from.read(&mut chunk)? {
@@ -101,11 +106,12 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills the log up with zeros, which are no frames, behind all that is there. The caller has a transaction for writing, so nobody else writes to
-/// the log meanwhile, and its COMMIT syncs what is written here.
+/// Extends the log with zeros, which are not frames.
 ///
-/// A commit then overwrites zeros, and its sync need not write down that the file has grown, which would be a second write to the disk. If there is
-/// no room, commits are slower, and that is all.
+/// The caller has a write transaction, so no other process writes to the log meanwhile, and its
+/// COMMIT syncs the zeros. Later commits overwrite the zeros, and their syncs need not record a new
+/// file size, which would be a second write to the disk. Without free space, commits are only
+/// slower.
 pub(super) fn fill(file: &DbFile) -> io::Result<()> {
     let mut wal = OpenOptions::new().write(true).open(file.beside("-wal"))?;
     let end = wal.seek(SeekFrom::End(0))?;
@@ -113,7 +119,7 @@ pub(super) fn fill(file: &DbFile) -> io::Result<()> {
     let mut filled = end;
     while filled < WAL_BYTES {
         if wal.write_all(&zeros).is_err() {
-            // The room that is left is better used otherwise.
+            // Other data needs the remaining space more.
             return wal.set_len(end);
         }
         filled += zeros.len() as u64;

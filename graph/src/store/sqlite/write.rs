@@ -1,4 +1,7 @@
-//! What jobs add and change, within the batch's transaction; `prune` has what they remove. A refusal comes before the first change, except for a run that becomes stuck.
+//! The jobs that add and change rows, within the transaction of the batch. `prune` removes rows.
+//!
+//! A job rejects its arguments before it changes anything. One exception: a claim can be rejected
+//! and make the run stuck.
 
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Batch, Done};
@@ -15,13 +18,14 @@ const CREATE: &str = "INSERT INTO run (no, id, graph, fingerprint, schema, statu
     VALUES (:no, :id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
     :now, :now, :instance, :deadline, :sum)";
 
-/// All that claims and releases may change.
-const KEEP: &str = "UPDATE run SET status = :status, epoch = :epoch, owner = :owner, lease_end = :lease_end, holder = :holder,
+/// Updates every column that claims and releases may change.
+const SAVE_RUN: &str = "UPDATE run SET status = :status, epoch = :epoch, owner = :owner, lease_end = :lease_end, holder = :holder,
     wake_at = :wake_at, takeovers = :takeovers, trouble = :trouble, deadline = :deadline, fingerprint = :fingerprint, schema = :schema,
     changed = :changed, ended = iif(:has_ended, :changed, NULL), sum = :sum WHERE no = :no";
 
-/// What a commit with more than rows changes if the run stays with its holder: the index of leases is not touched.
-const SETTLE: &str =
+/// Updates the columns that a commit with more than rows changes while the run stays held. The
+/// index of leases is not changed.
+const APPLY_COMMIT: &str =
     "UPDATE run SET status = ?2, wake_at = ?3, deadline = ?4, fingerprint = ?5, schema = ?6, ended = iif(?7, ?8, NULL),
     sum = ?9 WHERE no = ?1";
 
@@ -29,52 +33,55 @@ const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, 
 
 const FIND: &str = "SELECT no, posted, ended IS NOT NULL, takeovers, trouble, changed FROM run WHERE id = ?1";
 
-/// The fence, and all that a commit changes in the run's row if it only adds rows: no column of an index is touched. (`RETURNING` would spare `FIND`,
-/// but makes a table for its answer each time.)
+/// Checks the fence and updates the columns that a commit of rows alone changes. No indexed column
+/// is changed. (`RETURNING` would save `FIND`, but creates a table for its result each time.)
 const ADVANCE: &str = concat!(
     "UPDATE run SET head = ?4, takeovers = 0, trouble = NULL, changed = ?6, sum = ",
     xor!("sum", "?5"),
     " WHERE no = ?1 AND epoch = ?2 AND head = ?3 AND instance = ?7 AND owner IS NOT NULL"
 );
 
-/// Takes `ADVANCE` back: every column that it changes.
-const RETREAT: &str = concat!(
+/// Reverts every column that `ADVANCE` changes.
+const UNDO_ADVANCE: &str = concat!(
     "UPDATE run SET head = ?2, takeovers = ?4, trouble = ?5, changed = ?6, sum = ",
     xor!("sum", "?3"),
     " WHERE no = ?1"
 );
 const REMOVE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq BETWEEN ?2 AND ?3";
 
-const HAS_LANDED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
+const FIND_COMMITTED: &str = "SELECT run.posted FROM run JOIN log ON log.run = run.no AND log.seq = run.head
     WHERE run.id = ?1 AND run.instance = ?2 AND run.epoch = ?3 AND run.head = ?4 AND log.header = ?5";
 
-/// The key after the highest one that a run ever had. Keys of 2^62 and more are damage: after the highest number there is no next one.
+/// The key after the highest key of any run so far. Keys from 2^62 are damage: the highest number
+/// has no successor.
 const NEXT_KEY: &str = "SELECT 1 + max(
     ifnull((SELECT max(seq) FROM sqlite_sequence WHERE name = 'run' AND typeof(seq) = 'integer' AND seq < 4611686018427387904), 0),
     ifnull((SELECT max(no) FROM run WHERE no BETWEEN 0 AND 4611686018427387903), 0))";
-/// Whether a log or an inbox has rows under a key.
+/// Whether the log or the inbox has rows under a key.
 const HAS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM log WHERE run = ?1) OR EXISTS (SELECT 1 FROM inbox WHERE run = ?1)";
 
-/// The number of a message that is damaged need not be one.
-const SAME_POST: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2 AND typeof(n) = 'integer' AND n > 0";
-const UNTAKEN: &str =
+/// Finds an earlier message with the same dedup text. A damaged message may have a number of
+/// another type.
+const FIND_DUPLICATE: &str = "SELECT n FROM inbox WHERE run = ?1 AND dedup = ?2 AND typeof(n) = 'integer' AND n > 0";
+const COUNT_UNTAKEN: &str =
     "SELECT count(*) FROM inbox WHERE run = ?1 AND taken_seq IS NULL AND (substr(name, 1, 7) = 'answer/') = ?2
     AND name NOT IN ('command/pause', 'command/resume', 'command/cancel')";
 const COMMANDS: &str = "SELECT n, name FROM inbox WHERE run = ?1 AND taken_seq IS NULL AND typeof(n) = 'integer' AND n > 0
     AND name IN ('command/pause', 'command/resume', 'command/cancel') ORDER BY n";
-const REMOVE: &str = "DELETE FROM inbox WHERE run = ?1 AND n = ?2";
-const POST: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
+const REMOVE_MESSAGE: &str = "DELETE FROM inbox WHERE run = ?1 AND n = ?2";
+const INSERT_MESSAGE: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const UPDATE_POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 
+/// Creates a run with its first rows.
 pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
     match read::run(batch.db, batch.now, &new.id)? {
         Err(StoreError::Unknown { .. }) => {}
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
         Ok(Run { info, .. }) => {
             let same_owner = new.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
-            let repeated = same_owner && has_landed(batch.db, &Held { epoch: 1, ..Held::of(&info) }, rows)?.is_some();
+            let repeated = same_owner && find_committed(batch.db, &Held { epoch: 1, ..Held::of(&info) }, rows)?.is_some();
             let is_same = repeated && info.instance == new.instance;
             return Ok(if is_same { Ok(Claim { run: info, now }) } else { Err(StoreError::Exists { run: new.id }) });
         }
@@ -83,11 +90,12 @@ pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim
     let holder = info.owner.as_ref().map(|_| batch.holders.name(batch.now).into_owned());
     let run = Run { key: unused_key(batch.db)?, info, holder, read_wake: None };
     insert_run(batch, &run)?;
-    insert(batch.db, run.key, rows)?;
+    insert_rows(batch.db, run.key, rows)?;
     Ok(Ok(Claim { run: run.info, now }))
 }
 
-/// A key for a new run. Rows under a key that no run ever had belong to nobody: they are left alone, and such a key is passed over.
+/// Returns a key for a new run. Skips keys under which rows exist without a run; those rows stay
+/// unchanged.
 fn unused_key(db: &Connection) -> rusqlite::Result<i64> {
     let mut key = db.prepare_cached(NEXT_KEY)?.query_row([], |row| row.get(0))?;
     while db.prepare_cached(HAS_ROWS)?.query_row([key], |row| row.get(0))? {
@@ -120,10 +128,10 @@ fn insert_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<()> {
     batch.db.prepare_cached(CREATE)?.execute(values).map(drop)
 }
 
-/// Writes down what a claim, a release or a commit has made of a run's row.
-pub(super) fn keep(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
+/// Stores a run's row after a claim, a release or a commit has changed it.
+pub(super) fn save_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
     let info = &run.info;
-    batch.db.prepare_cached(KEEP)?.execute(named_params! {
+    batch.db.prepare_cached(SAVE_RUN)?.execute(named_params! {
         ":no": run.key,
         ":status": info.status.as_str(),
         ":epoch": info.epoch as i64,
@@ -142,6 +150,10 @@ pub(super) fn keep(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
     })
 }
 
+/// Appends the rows of a commit and updates the run's row, if the fence allows it.
+///
+/// A commit of rows alone takes the short way: one `FIND`, one `ADVANCE`, one insert per row. Any
+/// other commit also reads the whole row of the run before and stores it after.
 pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
     let found = match batch.db.prepare_cached(FIND)?.query_row([&commit.run], FoundRun::read).optional() {
@@ -156,20 +168,20 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         },
         None => None,
     };
-    let (moved, now) = ((head ^ new_head) as i64, batch.now.wall.as_millis());
-    let fence = params![key, commit.epoch as i64, head as i64, new_head as i64, moved, now, commit.instance as i64];
+    let (head_change, now) = ((head ^ new_head) as i64, batch.now.wall.as_millis());
+    let fence = params![key, commit.epoch as i64, head as i64, new_head as i64, head_change, now, commit.instance as i64];
     let advanced = match batch.db.prepare_cached(ADVANCE)?.execute(fence) {
-        // A row with a value of the wrong type cannot be changed at all.
+        // A row with a value of the wrong type cannot be updated at all.
         Err(error) if is_constraint(&error) => return Ok(Err(damaged_run(&commit.run))),
         advanced => advanced?,
     };
     if advanced == 0 {
-        let landed = has_landed(batch.db, &commit.held(), &commit.rows)?;
-        let landed = landed.map(|posted| Committed { posted, now: batch.now.wall });
-        return Ok(landed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
+        let posted = find_committed(batch.db, &commit.held(), &commit.rows)?;
+        let committed = posted.map(|posted| Committed { posted, now: batch.now.wall });
+        return Ok(committed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
-    match insert(batch.db, key, &commit.rows) {
-        Err(error) if is_constraint(&error) => return take_back(batch.db, &found, commit, head, moved),
+    match insert_rows(batch.db, key, &commit.rows) {
+        Err(error) if is_constraint(&error) => return revert_commit(batch.db, &found, commit, head, head_change),
         inserted => inserted?,
     }
     for number in &commit.takes {
@@ -177,12 +189,13 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
     }
     if let Some(mut run) = before {
         (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
-        settle(batch, commit, run)?;
+        apply_commit(batch, commit, run)?;
     }
     Ok(Ok(Committed { posted: posted as u64, now: batch.now.wall }))
 }
 
-/// What a commit needs of a run's row: who it is, and what `ADVANCE` overwrites.
+/// The columns that a commit needs from a run's row: its key, and the values that `ADVANCE`
+/// overwrites.
 #[derive(Default)]
 struct FoundRun {
     key: i64,
@@ -200,18 +213,19 @@ impl FoundRun {
     }
 }
 
-/// Whether a commit changes more of the run's row than `ADVANCE` does.
+/// Returns whether a commit changes more of the run's row than `ADVANCE` does.
 fn changes_more(commit: &Commit, has_ended: bool) -> bool {
     let changes = commit.status.is_some() || commit.wake.is_some() || commit.version.is_some() || commit.deadline.is_some();
     changes || commit.release || has_ended
 }
 
-/// Undoes a commit whose rows cannot be inserted, because the log of the run has rows that do not belong there. Others of the batch go on.
-fn take_back(db: &Connection, found: &FoundRun, commit: &Commit, head: u64, moved: i64) -> Done<Committed> {
+/// Reverts a commit whose rows cannot be inserted, because the log has a stray row in their place.
+/// The other jobs of the batch continue.
+fn revert_commit(db: &Connection, found: &FoundRun, commit: &Commit, head: u64, head_change: i64) -> Done<Committed> {
     let (key, mut sequence) = (found.key, head);
-    // Those before the stray one were inserted.
+    // The rows before the stray row were inserted.
     for row in &commit.rows {
-        // `IS` also compares with NULL, which a damaged row may have.
+        // `IS` also compares with NULL, which a damaged row can have.
         let is_ours = "SELECT sum IS ?3 AND header IS ?4 AND body IS ?5 FROM log WHERE run = ?1 AND seq = ?2";
         let wanted = params![key, row.sequence as i64, row.sum, row.header, row.body];
         if !db.prepare_cached(is_ours)?.query_row(wanted, |row| row.get(0)).optional()?.unwrap_or(false) {
@@ -221,20 +235,28 @@ fn take_back(db: &Connection, found: &FoundRun, commit: &Commit, head: u64, move
     }
     let stray = sequence + 1;
     db.prepare_cached(REMOVE_ROWS)?.execute(params![key, head as i64 + 1, sequence as i64])?;
-    db.prepare_cached(RETREAT)?.execute(params![key, head as i64, moved, found.takeovers, found.trouble, found.changed])?;
+    db.prepare_cached(UNDO_ADVANCE)?.execute(params![
+        key,
+        head as i64,
+        head_change,
+        found.takeovers,
+        found.trouble,
+        found.changed
+    ])?;
     Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, why: STRAY_ROW }))
 }
 
-/// Marks a message as taken. One that cannot be changed because it is damaged goes.
+/// Marks a message as taken. A damaged message that cannot be updated is removed.
 fn take(db: &Connection, key: i64, number: i64, sequence: i64) -> rusqlite::Result<()> {
     match db.prepare_cached(TAKE)?.execute([key, number, sequence]) {
-        Err(error) if is_constraint(&error) => db.prepare_cached(REMOVE)?.execute([key, number]).map(drop),
+        Err(error) if is_constraint(&error) => db.prepare_cached(REMOVE_MESSAGE)?.execute([key, number]).map(drop),
         taken => taken.map(drop),
     }
 }
 
-fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
-    run.info.settle(commit, batch.now.wall);
+/// Stores the status, wake time, deadline and version of a commit, and releases the run if asked.
+fn apply_commit(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
+    run.info.apply_commit(commit, batch.now.wall);
     run.info.deadline = run.info.deadline.map(|at| at.max(MIN_DEADLINE));
     if let Some(version) = &commit.version {
         run.info.version.clone_from(version);
@@ -242,10 +264,10 @@ fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<
     if commit.release {
         run.info.release();
         run.holder = None;
-        return keep(batch, &run).map(drop);
+        return save_run(batch, &run).map(drop);
     }
     let info = &run.info;
-    let settled = params![
+    let values = params![
         run.key,
         info.status.as_str(),
         run.wake_at(batch.now),
@@ -256,19 +278,20 @@ fn settle(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<
         info.changed.as_millis(),
         run.sum(batch.now),
     ];
-    batch.db.prepare_cached(SETTLE)?.execute(settled).map(drop)
+    batch.db.prepare_cached(APPLY_COMMIT)?.execute(values).map(drop)
 }
 
-fn insert(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
+fn insert_rows(db: &Connection, run: i64, rows: &[Row]) -> rusqlite::Result<()> {
     let mut statement = db.prepare_cached(INSERT)?;
     rows.iter()
         .try_for_each(|row| statement.execute(params![run, row.sequence as i64, row.sum, row.header, row.body]).map(drop))
 }
 
-/// If these rows are the last of the run, written by this claim: the highest number in the inbox.
-fn has_landed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Option<u64>> {
+/// Returns the highest message number, if these rows are the last of the run and this claim wrote
+/// them.
+fn find_committed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Option<u64>> {
     let Some(last) = rows.last() else { return Ok(None) };
-    let mut statement = db.prepare_cached(HAS_LANDED)?;
+    let mut statement = db.prepare_cached(FIND_COMMITTED)?;
     let last = params![held.run, held.instance as i64, held.epoch as i64, last.sequence as i64, last.header];
     match statement.query_row(last, |row| row.get::<_, i64>(0)).optional() {
         Err(error) if read::is_conversion(&error) => Ok(None),
@@ -276,66 +299,68 @@ fn has_landed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Result<Op
     }
 }
 
-/// The commands that nobody took.
+/// Returns the commands that wait to be taken, with their numbers.
 fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
     let mut statement = db.prepare_cached(COMMANDS)?;
     let commands = statement.query_map([run], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))?;
     commands.collect()
 }
 
-pub(super) fn post(batch: &Batch<'_>, id: &str, post: &NewMessage) -> Done<u64> {
+/// Adds a message to an inbox, unless it is a duplicate, and makes the run due.
+pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> Done<u64> {
     let db = batch.db;
     let Run { key: run, mut info, read_wake, holder } = match read::run(db, batch.now, id)? {
         Ok(run) => run,
-        Err(refused) => return Ok(Err(refused)),
+        Err(rejected) => return Ok(Err(rejected)),
     };
-    if let Some(dedup) = &post.dedup
+    if let Some(dedup) = &message.dedup
         && let Some(first) =
-            db.prepare_cached(SAME_POST)?.query_row(params![run, dedup], |row| row.get::<_, i64>(0)).optional()?
+            db.prepare_cached(FIND_DUPLICATE)?.query_row(params![run, dedup], |row| row.get::<_, i64>(0)).optional()?
     {
         return Ok(Ok(first as u64));
     }
-    if let Err(refused) = info.check_open() {
-        return Ok(Err(refused));
+    if let Err(ended) = info.check_open() {
+        return Ok(Err(ended));
     }
     let mut replaced = Vec::new();
-    if post.kind() == InboxMessageKind::Command {
-        match post.among(&commands(db, run)?) {
+    if message.kind() == InboxMessageKind::Command {
+        match message.among(&commands(db, run)?) {
             CommandAction::Known(number) => return Ok(Ok(number)),
             CommandAction::Instead(others) => replaced = others,
         }
     } else {
-        let is_answer = post.kind() == InboxMessageKind::Answer;
-        let untaken: i64 = db.prepare_cached(UNTAKEN)?.query_row(params![run, is_answer], |row| row.get(0))?;
+        let is_answer = message.kind() == InboxMessageKind::Answer;
+        let untaken: i64 = db.prepare_cached(COUNT_UNTAKEN)?.query_row(params![run, is_answer], |row| row.get(0))?;
         if let Err(full) = info.check_room(untaken as usize) {
             return Ok(Err(full));
         }
     }
     let now = batch.now;
-    if let Err(refused) = info.post(now.wall) {
-        return Ok(Err(refused));
+    if let Err(ended) = info.count_message(now.wall) {
+        return Ok(Err(ended));
     }
     let number = info.posted as i64;
-    let message = params![run, number, now.wall.as_millis(), post.name, post.dedup, post.sum, post.payload];
-    match db.prepare_cached(POST)?.execute(message) {
+    let values = params![run, number, now.wall.as_millis(), message.name, message.dedup, message.sum, message.payload];
+    match db.prepare_cached(INSERT_MESSAGE)?.execute(values) {
         Err(error) if is_constraint(&error) => {
             return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }));
         }
-        posted => posted?,
+        inserted => inserted?,
     };
     for number in replaced {
-        db.prepare_cached(REMOVE)?.execute(params![run, number as i64])?;
+        db.prepare_cached(REMOVE_MESSAGE)?.execute(params![run, number as i64])?;
     }
     let (posted, run) = (info.posted, Run { key: run, info, holder, read_wake });
-    db.prepare_cached(POSTED)?.execute(params![run.key, number, run.wake_at(now), run.sum(now)])?;
+    db.prepare_cached(UPDATE_POSTED)?.execute(params![run.key, number, run.wake_at(now), run.sum(now)])?;
     Ok(Ok(posted))
 }
 
+/// Returns the error for a run whose own row is damaged.
 pub(super) fn damaged_run(id: &str) -> StoreError {
     StoreError::Damaged { run: id.to_string(), sequence: 0, why: read::WRONG_COLUMN }
 }
 
-/// Whether a row cannot be written: there is another one in its place, or one of its values has the wrong type.
+/// Returns whether a row cannot be written: its place is taken, or a value has the wrong type.
 pub(super) fn is_constraint(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }

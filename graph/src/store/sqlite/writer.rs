@@ -1,10 +1,15 @@
-//! `Writer`: the one thread that writes. It takes what is waiting, puts it into one transaction, and answers when that is durable.
+//! [`Writer`]: the one thread that writes to the file.
 //!
-//! 1. A job that is refused (fenced, held, ..) has changed nothing, and the others of its batch go on.
-//! 2. An error of the database fails the whole batch, and everything in it is rolled back. If a job met a damaged page, the jobs are done again, each
-//!    in a transaction of its own: the page may belong to one run.
-//! 3. After a failed COMMIT nothing is known: the connection is closed and opened anew, and the batch fails. Nothing is answered as done
-//!    before COMMIT has returned and the file is found to be in its place.
+//! The thread takes the waiting jobs, runs them in one transaction, and answers after COMMIT.
+//!
+//! Invariants:
+//! 1. A rejected job (fenced, held, ...) has changed nothing. The other jobs of its batch continue.
+//! 2. An error of the database fails the whole batch, and everything in it is rolled back. If a job
+//!    found a damaged page, each job runs again in its own transaction, because the page may belong
+//!    to one run.
+//! 3. After a failed COMMIT the result is unknown. The connection is closed and reopened, and the
+//!    batch fails.
+//! 4. A job succeeds only after COMMIT has returned and the file is still in place.
 
 use super::clock::{Clock, Now};
 use super::file::DbFile;
@@ -19,23 +24,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// The most jobs in one transaction.
+/// The largest number of jobs in one transaction.
 const JOBS_PER_BATCH_MAX: usize = 256;
 
-/// The bytes after which a batch takes no further job.
+/// The number of bytes after which a batch takes no further job.
 const BYTES_PER_BATCH: usize = 4 << 20;
 
-/// The most jobs that wait.
+/// The largest number of waiting jobs.
 const JOBS_WAITING_MAX: usize = 65_536;
 
-/// What a job gives: an answer or a refusal of its own, or an error of the database.
+/// The result of a job: an answer or a rejection, or an error of the database.
 pub(super) type Done<T> = rusqlite::Result<Result<T, StoreError>>;
 
-/// Why a job was not done.
+/// The error of a job, and whether it found a damaged page.
 #[derive(Clone)]
 pub(super) struct Failed {
     pub(super) error: StoreError,
-    /// The job met a damaged page of the file.
+    /// Whether the job found a damaged page of the file.
     pub(super) is_corrupt: bool,
 }
 
@@ -45,21 +50,23 @@ impl From<StoreError> for Failed {
     }
 }
 
-/// What is to be known of a job before it is done.
+/// The cost of a job, which the writer needs before it runs the job.
 #[derive(Clone, Copy)]
 pub(super) struct Weight {
     pub(super) bytes: usize,
-    /// Whether it may make a run ready.
-    pub(super) nudges: bool,
+    /// Whether the job may make a run ready, so that a hint is sent.
+    pub(super) sends_hint: bool,
 }
 
-/// What jobs work with: the transaction of their batch, its time, and this store as a holder of leases.
+/// The context of a job: the transaction of its batch, the time, and this store as a holder of
+/// leases.
 pub(super) struct Batch<'a> {
     pub(super) db: &'a Connection,
     pub(super) now: Now,
     pub(super) holders: &'a Holders,
 }
 
+/// The sending half of the writer thread. Dropping it waits for the thread.
 pub(super) struct Writer {
     jobs: Option<Sender<Box<dyn Job>>>,
     waiting: Arc<AtomicUsize>,
@@ -77,7 +84,9 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
 
-    /// Hands a job in; the answer comes when it is durable. It is done even if nobody waits for the answer. `act` is called again if its batch was rolled
+    /// Queues a job. The answer comes after the job is durable.
+    ///
+    /// The job runs even if the receiver is dropped. `act` is called again if its batch was rolled
     /// back.
     pub(super) fn send<T: Send + 'static>(
         &self,
@@ -87,17 +96,17 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::unreachable("too many writes wait for the disk; try again later"));
+            return Err(StoreError::unreachable("65,536 writes wait for the disk; try again later"));
         }
         let job = Box::new(WriteJob { weight, act, done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
-            _ => Err(StoreError::unreachable("the thread that writes has ended")),
+            _ => Err(StoreError::unreachable("the writer thread has ended; open the store again")),
         }
     }
 }
 
-/// Waits for the jobs at hand, so that the file is closed when the store is gone.
+/// Waits for the queued jobs, so that the file is closed when the store is dropped.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
@@ -107,14 +116,14 @@ impl Drop for Writer {
     }
 }
 
-/// Something to be written.
+/// A write in the queue.
 trait Job: Send {
     fn weight(&self) -> Weight;
 
-    /// Does it within the batch's transaction, and keeps the answer.
+    /// Runs the job within the transaction of the batch, and stores the answer.
     fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()>;
 
-    /// Answers, after the batch is durable or has failed.
+    /// Sends the answer, after the batch is durable or has failed.
     fn answer(self: Box<Self>, failed: Option<&Failed>);
 }
 
@@ -141,14 +150,15 @@ impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for WriteJob<T, F> {
             (Some(failed), _) => Err(failed.clone()),
             (None, None) => return,
         };
-        // Whoever asked may have gone.
+        // The caller may have dropped the receiver.
         drop(self.reply.send(answer));
     }
 }
 
-/// The thread's own. The file is closed before the holder goes.
+/// The state of the writer thread. Its fields are dropped in order: the file is closed before the
+/// holder ends.
 struct WriteQueue {
-    /// `None` after a failed COMMIT, if opening the file anew failed too.
+    /// `None` after a failed COMMIT, if the file could not be reopened.
     db: Option<Connection>,
     holders: Holders,
     file: DbFile,
@@ -175,10 +185,10 @@ impl WriteQueue {
     }
 
     fn answer(&self, batch: Vec<Box<dyn Job>>, written: Result<(), Failed>) {
-        let nudges = written.is_ok() && batch.iter().any(|job| job.weight().nudges);
+        let sends_hint = written.is_ok() && batch.iter().any(|job| job.weight().sends_hint);
         batch.into_iter().for_each(|job| job.answer(written.as_ref().err()));
-        if nudges {
-            self.hints.ring();
+        if sends_hint {
+            self.hints.notify();
         }
     }
 
@@ -208,7 +218,7 @@ impl WriteQueue {
             })
         });
         if let Err(error) = done {
-            // Some errors have ended the transaction already.
+            // Some errors have already ended the transaction.
             if db.is_autocommit() || run(&db, "ROLLBACK").is_ok() {
                 self.db = Some(db);
             }
@@ -219,7 +229,7 @@ impl WriteQueue {
             self.db = self.file.open(&self.holders, &self.clock).ok();
             return Err(self.file.failure(error).into());
         }
-        // What was written to a file that is no longer there is lost. The connection is not used again.
+        // Writes to a deleted file are lost. The connection is not used again.
         self.file.check_in_place()?;
         self.db = Some(db);
         Ok(())

@@ -1,4 +1,5 @@
--- Writes a claim that was decided from a row read before. It changes nothing if the row is another by now.
+-- Writes a claim that was decided from an earlier read of the row. Changes nothing if the row has
+-- changed since.
 UPDATE pleach_run
 SET status = {status}::text,
     epoch = {epoch}::bigint,

@@ -1,5 +1,6 @@
--- Claims what is ready, and skips rows that others have locked. A run that would be taken over once too often becomes stuck
--- instead, and is given back as such. Numbers that no claim can have written are damage: such rows are left alone.
+-- Claims ready runs and skips locked rows. A run with too many takeovers becomes stuck instead, and
+-- is returned with that status. Numbers that no claim can have written are damage: such rows are
+-- not claimed.
 WITH due AS (
     SELECT found.no, found.due, found.takeover,
         found.takeover AND found.takeovers >= {takeovers_max}::bigint AS stuck
@@ -35,7 +36,7 @@ WITH due AS (
             THEN (-1) # r.wake_at # (-1)
             ELSE ({now} + {lease}::bigint) # r.epoch # (r.epoch + 1) END
     FROM due
-    -- The array keeps the planner, which does not know how few they are, from joining all runs.
+    -- The array keeps the planner, which does not know how few rows are due, from joining all runs.
     WHERE r.no = due.no AND r.no = ANY (ARRAY(SELECT no FROM due))
     RETURNING r.*, due.due
 )

@@ -1,5 +1,6 @@
--- The fence: the run's own row changes where instance, epoch and head match and somebody holds it. Rows come from that.
-WITH moved AS (
+-- The fence: updates the run's own row if instance, epoch and head match and the run is held. The
+-- rows are inserted from the result.
+WITH advanced AS (
     UPDATE pleach_run
     SET head = {new_head}::bigint,
         takeovers = 0,
@@ -27,14 +28,14 @@ WITH moved AS (
     RETURNING no, posted
 ), logged AS (
     INSERT INTO pleach_log (run, seq, sum, header, body)
-    SELECT moved.no, r.seq, r.sum, r.header, r.body
-    FROM moved,
+    SELECT advanced.no, r.seq, r.sum, r.header, r.body
+    FROM advanced,
         unnest({sequences}::bigint[], {sums}::bigint[], {headers}::bytea[], {bodies}::bytea[]) AS r (seq, sum, header, body)
-), took AS (
+), taken AS (
     UPDATE pleach_inbox i
     SET taken_seq = {new_head}::bigint, payload = ''::bytea
-    FROM moved
-    WHERE i.run = moved.no AND i.n = ANY ({takes}::bigint[]) AND i.taken_seq IS NULL
+    FROM advanced
+    WHERE i.run = advanced.no AND i.n = ANY ({takes}::bigint[]) AND i.taken_seq IS NULL
 )
 SELECT posted, {now} AS now, {durable}, CASE WHEN {notifies}::bool THEN pg_notify('pleach', '')::text END
-FROM moved
+FROM advanced

@@ -1,5 +1,5 @@
--- {sum} is the checksum without the times, which are the database's.
-WITH made AS (
+-- {sum} is the checksum without the times, which the database adds.
+WITH created_run AS (
     INSERT INTO pleach_run (
         id, graph, fingerprint, schema, instance, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
         from_run, from_seq, created, changed, deadline, sum
@@ -18,10 +18,10 @@ WITH made AS (
     RETURNING *
 ), logged AS (
     INSERT INTO pleach_log (run, seq, sum, header, body)
-    SELECT made.no, r.seq, r.sum, r.header, r.body
-    FROM made,
+    SELECT created_run.no, r.seq, r.sum, r.header, r.body
+    FROM created_run,
         unnest({sequences}::bigint[], {sums}::bigint[], {headers}::bytea[], {bodies}::bytea[]) AS r (seq, sum, header, body)
 )
 SELECT {columns}, created AS now, {durable},
     CASE WHEN owner IS NULL THEN pg_notify('pleach', '')::text END
-FROM made
+FROM created_run

@@ -1,4 +1,4 @@
--- Messages that were not taken, as long as those before them are not too many bytes.
+-- Reads untaken messages, until the messages before exceed {bytes_max}.
 SELECT n, at, name, dedup, sum, payload
 FROM (
     SELECT i.*,

@@ -1,6 +1,7 @@
--- One statement for each set of filters that has an index: {place} and {order} are those of the index. Where status or graph is given, {place} is a
--- range, and not an equality. Otherwise the planner would take the primary key for the order and look at all runs for the rest, since
--- a plan for all parameters does not know how rare a status is.
+-- Lists runs. Each combination of filters with an index has its own {place} and {order}, which
+-- match the index. For a status or a graph, {place} is a range and not an equality: a generic plan
+-- does not know how rare a status is, so with an equality the planner would use the primary key for
+-- the order and read all runs.
 SELECT {columns}
 FROM pleach_run
 WHERE {place}

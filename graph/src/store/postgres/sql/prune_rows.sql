@@ -1,4 +1,5 @@
--- Messages with a dedup text stay as long as the run: they are what tells a repeated post.
+-- Removes rows of a log. Messages with a dedup text stay as long as the run, because they identify
+-- duplicates.
 WITH pruned AS (
     UPDATE pleach_run
     SET oldest = GREATEST(oldest, LEAST({before}::bigint, head)),

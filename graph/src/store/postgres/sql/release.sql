@@ -1,4 +1,5 @@
--- Gives runs up. {skip} is `SKIP LOCKED` for many runs, and empty for one: only that may wait for a row.
+-- Releases runs. {skip} is `SKIP LOCKED` for several runs and empty for one: only a statement for
+-- one run may wait for a row.
 WITH held AS (
     SELECT *
     FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
@@ -15,7 +16,7 @@ WITH held AS (
     UPDATE pleach_run r
     SET owner = NULL,
         lease_until = NULL,
-        -- A damaged number must not overflow: the other runs are given up by the same statement.
+        -- A damaged number must not overflow, because the same statement releases other runs.
         takeovers = CASE WHEN {troubled}::bool THEN LEAST(r.takeovers, 1000000000) + 1 ELSE r.takeovers END,
         trouble = COALESCE({reason}::text, r.trouble),
         status = CASE WHEN free.next = 'stuck' THEN 'stuck' ELSE r.status END,

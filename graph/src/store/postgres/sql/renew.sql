@@ -1,5 +1,5 @@
--- Renews leases. A row that another transaction has locked is skipped and given back as not done: `renew_one` follows for it. A row without an
--- id comes always: the time.
+-- Renews leases. A row that another transaction has locked is skipped and returned as not done;
+-- `renew_one` follows for it. The last row of the result has no id, only the time.
 WITH held AS (
     SELECT *
     FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)

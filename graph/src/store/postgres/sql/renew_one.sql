@@ -1,7 +1,7 @@
--- Renews one lease, and waits for its row for {patience} at most. The limit holds for this statement only, and is set before a row is locked: no
--- row comes to the update without it.
+-- Renews one lease, and waits for its row at most {timeout}. The limit is valid for this statement
+-- only. It is set before the row is locked, because the update depends on it.
 WITH lock_limit AS MATERIALIZED (
-    SELECT set_config('lock_timeout', {patience}::text, true) AS set
+    SELECT set_config('lock_timeout', {timeout}::text, true) AS set
 )
 UPDATE pleach_run r
 SET lease_until = {now} + {lease}::bigint,

@@ -1,4 +1,4 @@
--- Rows of a log, as long as those before them are not too many bytes.
+-- Reads rows of a log, until the rows before exceed {bytes_max}.
 SELECT seq, sum, header, body
 FROM (
     SELECT l.seq, l.sum, l.header,

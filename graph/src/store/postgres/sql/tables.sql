@@ -1,4 +1,5 @@
--- The tables of format 3. `changed` is in no index: a commit that only adds rows to the log then leaves all indexes alone.
+-- The tables of format 3. `changed` is in no index, so a commit that only appends rows changes no
+-- index.
 CREATE TABLE pleach_run (
     no          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id          text COLLATE "C" NOT NULL UNIQUE,

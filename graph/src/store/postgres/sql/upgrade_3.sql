@@ -1,4 +1,5 @@
--- From format 2 to 3. Instance 0 and a missing deadline leave the checksums of existing runs as they are.
+-- From format 2 to 3. Instance 0 and a missing deadline do not change the checksums of existing
+-- runs.
 ALTER TABLE pleach_run
     ADD COLUMN instance bigint NOT NULL DEFAULT 0,
     ADD COLUMN trouble text,

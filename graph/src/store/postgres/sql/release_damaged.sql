@@ -1,4 +1,5 @@
--- Leaves runs to nobody that were claimed and turned out to be damaged. They are not due before the lease ends, and can be deleted.
+-- Removes the owner of runs that were claimed and are damaged. They are not due before the lease
+-- expires, and can be deleted.
 UPDATE pleach_run
 SET owner = NULL
 WHERE no IN (

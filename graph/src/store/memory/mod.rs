@@ -1,61 +1,69 @@
-//! `MemoryStore`: runs in memory, for tests and for programs that need no durability. The fences are those of every store.
+//! [`MemoryStore`]: durable runs in memory, without durability.
 //!
-//! One lock guards everything, and each method holds it once: what the contract calls "all or nothing" is plain here. Nothing is woken or called
-//! under it.
+//! It implements the whole contract of [`Store`] in plain data, for tests and for programs that may
+//! lose their runs. `runs` has the data and the changes of a run.
+//!
+//! Invariants:
+//! 1. One lock guards all runs. Each method takes it once, so every method is atomic.
+//! 2. No waker is woken and no foreign code is called under the lock.
+
+mod runs;
 
 use super::hint::Hints;
-use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease, check_text};
+use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease};
 use super::query::{Answer, Query, RowQuery};
 use super::time::EARLY_END_MAX;
 use super::{
-    Claim, CommandAction, Commit, Committed, Filter, GraphVersion, Held, InboxMessage, InboxMessageKind, Lease, NewMessage,
-    NewRun, Parts, Prune, Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
+    RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use runs::{Run, Runs};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Runs in memory: they are gone with the last clone of it. Cloning is cheap, and gives the same store.
+/// A store in memory. The runs are lost when the last clone is dropped.
+///
+/// Clones are cheap and share the same runs.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let graph = Graph::<u32>::new("double")
+///     .add_node("double", |n: u32| async move { Ok::<_, String>(n * 2) })
+///     .add_edge("double", END)
+///     .set_entry("double")
+///     .compile()?;
+///
+/// let store = MemoryStore::new();
+/// assert_eq!(graph.run(21).id("job-1").checkpoint(&store).await?, 42);
+/// assert_eq!(store.head("job-1").await?.status.as_str(), "finished");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct MemoryStore(Arc<MemoryParts>);
 
 struct MemoryParts {
     runs: Mutex<Runs>,
     hints: Hints,
-    /// The clock; `None` is that of the machine.
+    /// The clock of the store; `None` means the machine's clock.
     runtime: Option<Arc<dyn Runtime>>,
 }
 
-#[derive(Default)]
-struct Runs {
-    by_id: BTreeMap<String, Run>,
-    created: u64,
-}
-
-struct Run {
-    /// Counts upwards as runs are made.
-    number: u64,
-    info: RunInfo,
-    log: BTreeMap<u64, Row>,
-    inbox: BTreeMap<u64, StoredMessage>,
-    /// The dedup texts of all messages, those that are gone included, and their numbers.
-    dedups: HashMap<String, u64>,
-}
-
-struct StoredMessage {
-    message: InboxMessage,
-    taken_by: Option<u64>,
-}
-
 impl MemoryStore {
-    /// An empty store, by the machine's clock.
+    /// Creates an empty store that uses the machine's clock.
     pub fn new() -> Self {
         Self::with_clock(None)
     }
 
-    /// An empty store, by a runtime's clock: in a simulation leases and timers pass in virtual time.
+    /// Creates an empty store that uses the clock of `runtime`.
+    ///
+    /// On a simulator, leases and timers then run in virtual time.
     pub fn on(runtime: Arc<dyn Runtime>) -> Self {
         Self::with_clock(Some(runtime))
     }
@@ -75,7 +83,7 @@ impl MemoryStore {
         self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does it at once: nothing here waits.
+    /// Runs `act` under the lock when the future is polled.
     fn answer<'a, T: Send + 'a>(
         &'a self,
         act: impl FnOnce(&mut Runs, Timestamp) -> Result<T, StoreError> + Send + 'a,
@@ -83,16 +91,16 @@ impl MemoryStore {
         Box::pin(async move { act(&mut self.lock(), self.now()) })
     }
 
-    /// The same for what may make a run ready.
-    fn answer_and_nudge<'a, T: Send + 'a>(
+    /// Runs `act` under the lock, and sends a hint if `sends_hint` is true and `act` succeeds.
+    fn answer_with_hint<'a, T: Send + 'a>(
         &'a self,
-        nudges: bool,
+        sends_hint: bool,
         act: impl FnOnce(&mut Runs, Timestamp) -> Result<T, StoreError> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let answer = act(&mut self.lock(), self.now());
-            if nudges && answer.is_ok() {
-                self.0.hints.ring();
+            if sends_hint && answer.is_ok() {
+                self.0.hints.notify();
             }
             answer
         })
@@ -113,7 +121,7 @@ impl fmt::Debug for MemoryStore {
 
 impl Store for MemoryStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.answer_and_nudge(run.lease.is_none(), |runs, now| {
+        self.answer_with_hint(run.lease.is_none(), |runs, now| {
             run.check(&rows)?;
             runs.create(run, rows, now)
         })
@@ -138,17 +146,17 @@ impl Store for MemoryStore {
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        self.answer_and_nudge(true, move |runs, now| Ok(runs.for_each_held(held, |info| info.give_up(&how, now))))
+        self.answer_with_hint(true, move |runs, now| Ok(runs.for_each_held(held, |info| info.give_up(&how, now))))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        self.answer_and_nudge(commit.may_make_ready(), move |runs, now| {
+        self.answer_with_hint(commit.may_make_ready(), move |runs, now| {
             let head = commit.check()?;
             let fenced = StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch };
             let Some(run) = runs.by_id.get_mut(&commit.run) else { return Err(fenced) };
             if run.info.is_held_as(&commit.held()) && run.info.head == head {
                 run.apply(commit, now);
-            } else if !run.has_landed(commit.instance, commit.epoch, &commit.rows) {
+            } else if !run.has_committed(commit.instance, commit.epoch, &commit.rows) {
                 return Err(fenced);
             }
             Ok(Committed { posted: run.info.posted, now })
@@ -161,10 +169,10 @@ impl Store for MemoryStore {
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
         self.answer(move |runs, _| {
-            let sought = RowQuery::new(which)?;
+            let query = RowQuery::new(which)?;
             let stored = runs.get(run)?;
             let mut answer = Answer::new(run, stored.info.oldest);
-            for sequence in sought.of_run(run, stored.info.head, stored.info.oldest)? {
+            for sequence in query.of_run(run, stored.info.head, stored.info.oldest)? {
                 let found = stored.log.get(&sequence).map(|row| match parts {
                     Parts::Whole => row.clone(),
                     Parts::Headers => Row { header: row.header.clone(), body: Vec::new(), ..*row },
@@ -190,10 +198,10 @@ impl Store for MemoryStore {
         })
     }
 
-    fn post<'a>(&'a self, run: &'a str, post: NewMessage) -> StoreFuture<'a, u64> {
-        self.answer_and_nudge(true, move |runs, now| {
-            post.check()?;
-            runs.get(run)?.post(post, now)
+    fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
+        self.answer_with_hint(true, move |runs, now| {
+            message.check()?;
+            runs.get(run)?.add_message(message, now)
         })
     }
 
@@ -246,137 +254,18 @@ impl Store for MemoryStore {
         })
     }
 
-    fn nudged(&self) -> BoxFuture<'_, ()> {
+    fn hint(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.hints.wait())
-    }
-}
-
-impl Runs {
-    fn get(&mut self, id: &str) -> Result<&mut Run, StoreError> {
-        check_text("run id", id)?;
-        self.by_id.get_mut(id).ok_or_else(|| StoreError::Unknown { run: id.to_string() })
-    }
-
-    fn create(&mut self, new: NewRun, rows: Vec<Row>, now: Timestamp) -> Result<Claim, StoreError> {
-        if let Some(run) = self.by_id.get(&new.id) {
-            let same_owner = new.lease.as_ref().is_some_and(|lease| run.info.owner.as_ref() == Some(&lease.owner));
-            return if same_owner && run.has_landed(new.instance, 1, &rows) {
-                Ok(Claim { run: run.info.clone(), now })
-            } else {
-                Err(StoreError::Exists { run: new.id })
-            };
-        }
-        self.created += 1;
-        let info = RunInfo::new(new, rows.len() as u64, now);
-        let claim = Claim { run: info.clone(), now };
-        let log = rows.into_iter().map(|row| (row.sequence, row)).collect();
-        let (inbox, dedups) = (BTreeMap::new(), HashMap::new());
-        self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox, dedups });
-        Ok(claim)
-    }
-
-    /// Changes the rows of runs that are held so, and gives back those that are not.
-    fn for_each_held(&mut self, held: Vec<Held>, mut change: impl FnMut(&mut RunInfo)) -> Vec<Held> {
-        let mut lost = Vec::new();
-        for one in held {
-            match self.by_id.get_mut(&one.run).filter(|run| run.info.is_held_as(&one)) {
-                Some(run) => change(&mut run.info),
-                None => lost.push(one),
-            }
-        }
-        lost
-    }
-
-    fn claim_ready(&mut self, graphs: &[(String, GraphVersion)], count: usize, lease: &Lease, now: Timestamp) -> Vec<Claim> {
-        let is_ready = |run: &&mut Run| {
-            let known = graphs.iter().any(|(name, version)| *name == run.info.graph && *version == run.info.version);
-            let is_due = run.info.wake_at.is_some_and(|at| at <= now);
-            known && is_due && run.info.status.is_live() && run.info.check_free(now).is_ok()
-        };
-        let mut ready: Vec<&mut Run> = self.by_id.values_mut().filter(is_ready).collect();
-        ready.sort_unstable_by_key(|run| (run.info.wake_at.max(run.info.lease_until), run.number));
-        ready.into_iter().filter_map(|run| run.claim(lease, false, now).ok()).take(count).collect()
-    }
-}
-
-impl Run {
-    fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<Claim, StoreError> {
-        self.info.claim(lease, force, now)?;
-        Ok(Claim { run: self.info.clone(), now })
-    }
-
-    /// Whether these rows are the last that were written, under this epoch.
-    fn has_landed(&self, instance: u64, epoch: u64, rows: &[Row]) -> bool {
-        let last = rows.last();
-        let is_same = self.info.instance == instance && self.info.epoch == epoch;
-        is_same && last.is_some_and(|last| self.log.last_key_value().is_some_and(|(_, row)| row == last))
-    }
-
-    fn apply(&mut self, commit: Commit, now: Timestamp) {
-        let head = self.info.head + commit.rows.len() as u64;
-        self.info.settle(&commit, now);
-        self.log.extend(commit.rows.into_iter().map(|row| (row.sequence, row)));
-        for number in commit.takes {
-            if let Some(stored) = self.inbox.get_mut(&number).filter(|stored| stored.taken_by.is_none()) {
-                stored.taken_by = Some(head);
-                stored.message.post.payload = Vec::new();
-            }
-        }
-        let info = &mut self.info;
-        (info.head, info.takeovers, info.trouble, info.changed) = (head, 0, None, now);
-        info.version = commit.version.unwrap_or_else(|| info.version.clone());
-        if commit.release {
-            self.info.release();
-        }
-    }
-
-    fn post(&mut self, post: NewMessage, now: Timestamp) -> Result<u64, StoreError> {
-        if let Some(first) = post.dedup.as_ref().and_then(|dedup| self.dedups.get(dedup)) {
-            return Ok(*first);
-        }
-        let kind = post.kind();
-        let untaken = self.inbox.iter().filter(|(_, stored)| stored.taken_by.is_none() && stored.message.post.kind() == kind);
-        if kind == InboxMessageKind::Command {
-            self.info.check_open()?;
-            let commands: Vec<(u64, String)> =
-                untaken.map(|(number, stored)| (*number, stored.message.post.name.clone())).collect();
-            match post.among(&commands) {
-                CommandAction::Known(number) => return Ok(number),
-                CommandAction::Instead(others) => {
-                    self.inbox.retain(|number, _| !others.contains(number));
-                    self.dedups.retain(|_, number| !others.contains(number));
-                }
-            }
-        } else {
-            self.info.check_room(untaken.count())?;
-        }
-        self.info.post(now)?;
-        let number = self.info.posted;
-        self.dedups.extend(post.dedup.clone().map(|dedup| (dedup, number)));
-        self.inbox.insert(number, StoredMessage { message: InboxMessage { number, at: now, post }, taken_by: None });
-        Ok(number)
-    }
-
-    fn prune(&mut self, before: u64, keep: &[u64]) -> u64 {
-        let before = before.min(self.info.head);
-        let keep: HashSet<u64> = keep.iter().copied().collect();
-        // Only what is older is looked at.
-        let gone: Vec<u64> = self.log.range(..before).map(|(row, _)| *row).filter(|row| !keep.contains(row)).collect();
-        gone.iter().for_each(|row| drop(self.log.remove(row)));
-        self.inbox.retain(|_, stored| stored.taken_by.is_none_or(|sequence| sequence >= before));
-        self.info.oldest = self.info.oldest.max(before);
-        gone.len() as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Wake;
-    use crate::store::run_info::RunStatus;
+    use crate::store::{GraphVersion, RunStatus, Wake};
 
     #[test]
-    fn c11_run_that_ended_before_it_was_made_is_kept() {
+    fn c11_prune_keeps_runs_that_ended_before_their_creation() {
         let store = MemoryStore::new();
         let version = GraphVersion { fingerprint: "print".into(), schema: 1 };
         for id in ["true", "jitter", "untrue"] {

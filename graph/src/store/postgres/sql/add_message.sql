@@ -1,4 +1,5 @@
--- Adds a message if no more than {room} were posted since the run was read. Then the decision made from that still stands.
+-- Adds a message if fewer than {room} messages were added since the inbox was read. Then the
+-- decision is still valid.
 WITH numbered AS (
     UPDATE pleach_run
     SET posted = posted + 1,

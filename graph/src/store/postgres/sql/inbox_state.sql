@@ -1,4 +1,5 @@
--- What decides about a post: the run's row, the message with the same dedup text, and what was not taken.
+-- Reads what decides how a message is added: the run's row, a message with the same dedup text, and
+-- the untaken messages.
 SELECT {columns},
     (SELECT i.n FROM pleach_inbox i WHERE i.run = r.no AND i.dedup = {dedup}::text) AS same,
     CASE WHEN NOT {is_command}::bool THEN (

@@ -1,3 +1,4 @@
+-- Finds out whether a commit has succeeded before: the last row of the log has the same header.
 SELECT r.posted, {now} AS now
 FROM pleach_run r JOIN pleach_log l ON l.run = r.no AND l.seq = r.head
 WHERE r.id = {run}::text
