@@ -150,7 +150,7 @@ async fn c13_client_frozen_in_a_call_locks_nothing() {
     let acts: [(&str, Act); 4] = [
         ("post", |store| {
             tokio::spawn(async move {
-                drop(store.send_message("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await)
+                drop(store.send_message("r", NewMessage::seal("r", "command/pause", None, b"null".to_vec())).await);
             })
         }),
         ("claim", |store| tokio::spawn(async move { drop(store.claim(forced("r"), lease("late")).await) })),
