@@ -1,5 +1,5 @@
-//! [`Assignments`]: which runs exist, which processes drive them, and what a free driver does next. Pure;
-//! the ledger keeps it under its lock.
+//! [`Assignments`]: which runs exist, which processes drive them, and what a free driver does next.
+//! Pure; the ledger keeps it under its lock.
 
 use crate::dice::Dice;
 use crate::graph::{State, Variant};

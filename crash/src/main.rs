@@ -4,9 +4,9 @@
 //! `cargo xtask crash` starts it. One program has two roles:
 //! - With `drive` it is a process to be killed: `driver`, `drive`, `graph`, `outside`, `witness`,
 //!   `mutant`.
-//! - Otherwise it kills (`site`, `ledger`, `assignments`, `processes`), reads (`reading`) and checks (`check`).
-//!   The tests are `exhaustive`, `random` (with `queue`) and `mutants`; `server` and `proxy` are
-//!   PostgreSQL and the connection to it.
+//! - Otherwise it kills (`site`, `ledger`, `assignments`, `processes`), reads (`reading`) and
+//!   checks (`check`). The tests are `exhaustive`, `random` (with `queue`) and `mutants`; `server`
+//!   and `proxy` are PostgreSQL and the connection to it.
 
 mod assignments;
 mod check;

@@ -1,5 +1,5 @@
-//! [`Processes`]: the driver and server processes of this program. Each is killed and waited for by its
-//! own id, and none outlives this program.
+//! [`Processes`]: the driver and server processes of this program. Each is killed and waited for by
+//! its own id, and none outlives this program.
 
 use crate::outside::lock;
 use crate::report::Spec;

@@ -3,8 +3,8 @@
 //! 1. [`Graph`] collects nodes and edges.
 //! 2. [`Graph::compile`] checks them and returns a [`CompiledGraph`], or all faults at once.
 //! 3. [`CompiledGraph::run`] returns [`RunOptions`], which run when they are awaited.
-//! 4. With [`RunOptions::checkpoint`] each step is stored, and [`CompiledGraph::resume`] continues the
-//!    run after a crash. A [`Worker`] drives stored runs of many processes.
+//! 4. With [`RunOptions::checkpoint`] each step is stored, and [`CompiledGraph::resume`] continues
+//!    the run after a crash. A [`Worker`] drives stored runs of many processes.
 //!
 //! Applications depend on `pleach`, which re-exports this crate.
 //!

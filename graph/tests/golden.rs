@@ -54,7 +54,7 @@ type Done = Vec<String>;
 
 /// Controls whether nodes may end, and logs what they did in this process.
 #[derive(Clone, Default)]
-struct World {
+struct NodeControl {
     is_cut_off: bool,
     fails_at_last: bool,
     hanging: Arc<Mutex<BTreeSet<String>>>,
@@ -64,7 +64,7 @@ struct World {
     outside: Arc<Mutex<Vec<String>>>,
 }
 
-impl World {
+impl NodeControl {
     async fn hang(&self, name: &str) {
         if self.is_cut_off {
             self.hanging.lock().unwrap().insert(name.to_string());
@@ -78,7 +78,7 @@ type Work = Pin<Box<dyn Future<Output = Result<Done, String>> + Send>>;
 fn node(name: &'static str) -> impl Fn(NodeContext, Done) -> Work {
     move |cx, mut done| {
         Box::pin(async move {
-            let world = cx.extension::<World>().unwrap().clone();
+            let world = cx.extension::<NodeControl>().unwrap().clone();
             let item = done.last().filter(|last| last.starts_with("item") && name == "item").cloned();
             let name = item.unwrap_or_else(|| cx.node().to_string());
             world.started.lock().unwrap().push(name.clone());
@@ -101,7 +101,7 @@ fn node(name: &'static str) -> impl Fn(NodeContext, Done) -> Work {
 }
 
 /// Two effects (one of them `once`), a sleep and two questions.
-async fn ask(cx: &NodeContext, world: &World) -> Result<String, String> {
+async fn ask(cx: &NodeContext, world: &NodeControl) -> Result<String, String> {
     let happens = |what: &'static str| {
         let outside = Arc::clone(&world.outside);
         move |_key: String| async move {
@@ -137,7 +137,7 @@ fn graph() -> CompiledGraph<Done> {
         .compile()
         .unwrap();
     let undo = |cx: NodeContext, turn: usize| async move {
-        cx.extension::<World>().unwrap().outside.lock().unwrap().push(format!("undid turn {turn}"));
+        cx.extension::<NodeControl>().unwrap().outside.lock().unwrap().push(format!("undid turn {turn}"));
         Ok::<_, String>(())
     };
     let items = |done: &Done| (0..4).map(|n| done.iter().cloned().chain([format!("item {n}")]).collect()).collect();
@@ -191,7 +191,7 @@ const END_STATE: [&str; 25] = [
     "gathered",
     "attempt 2",
     "flaky",
-    "7 4 true nobody",
+    "7 4 true absent",
     "asks",
     "last",
 ];
@@ -218,7 +218,7 @@ struct TextRow {
 
 /// Resumes the run to its end and checks that only unfinished nodes run.
 async fn check_resume(version: Version, store: &(impl Store + Clone)) {
-    let world = World::default();
+    let world = NodeControl::default();
     let state = resumed(version, store, &world).await.unwrap();
     assert_eq!(state, END_STATE, "{version:?}");
     let mut started = world.started.lock().unwrap().clone();
@@ -233,8 +233,8 @@ async fn check_resume(version: Version, store: &(impl Store + Clone)) {
     assert_eq!(store.head(RUN).await.unwrap().status, RunStatus::Finished);
 }
 
-fn resumed(version: Version, store: &(impl Store + Clone), world: &World) -> RunOptions<'static, Done> {
-    let run = graph().resume(RUN).resume_with("second", "nobody").checkpoint(store);
+fn resumed(version: Version, store: &(impl Store + Clone), world: &NodeControl) -> RunOptions<'static, Done> {
+    let run = graph().resume(RUN).resume_with("second", "absent").checkpoint(store);
     run.schema(version.schema).extension(world.clone())
 }
 
@@ -312,13 +312,13 @@ async fn c7_golden_runs_are_undone_and_rewound() {
     for version in VERSIONS {
         let copy = Copied::new(version, "undo");
         let store = SqliteStore::open(&copy.0).await.unwrap();
-        let world = World { fails_at_last: true, ..World::default() };
+        let world = NodeControl { fails_at_last: true, ..NodeControl::default() };
         let error = resumed(version, &store, &world).await.unwrap_err();
         let undone = vec!["turn".to_string(); 3];
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
         assert_eq!(*world.outside.lock().unwrap(), ["undid turn 2", "undid turn 1", "undid turn 0"]);
-        let world = World::default();
-        let rewound = graph().resume(RUN).rewind_to(1).resume_with("first", &true).resume_with("second", "nobody");
+        let world = NodeControl::default();
+        let rewound = graph().resume(RUN).rewind_to(1).resume_with("first", &true).resume_with("second", "absent");
         let rewound = rewound.checkpoint(&store).schema(version.schema).migrations(&migrations());
         assert_eq!(rewound.extension(world.clone()).await.unwrap(), END_STATE);
         assert_eq!(*world.outside.lock().unwrap(), ["charged", "sent"]);
@@ -330,8 +330,8 @@ async fn c7_golden_runs_are_migrated_and_keep_their_keys() {
     write_if_requested().await;
     let version = VERSIONS[0];
     let store = from_rows(version, |row| row).await;
-    let world = World::default();
-    let run = graph().resume(RUN).resume_with("second", "nobody").checkpoint(&store).schema(1).migrations(&migrations());
+    let world = NodeControl::default();
+    let run = graph().resume(RUN).resume_with("second", "absent").checkpoint(&store).schema(1).migrations(&migrations());
     assert_eq!(run.extension(world.clone()).await.unwrap(), END_STATE);
     let keys = world.keys.lock().unwrap().clone();
     assert!(version.keys().iter().all(|(node, key)| keys.get(node) == Some(key)), "{keys:?}");
@@ -353,7 +353,7 @@ async fn c7_record_of_a_later_format_is_rejected_with_both_formats_named() {
         Row { sum: sum.finalize(), ..row }
     };
     let store = from_rows(NEWEST, later).await;
-    let error = resumed(NEWEST, &store, &World::default()).await.unwrap_err();
+    let error = resumed(NEWEST, &store, &NodeControl::default()).await.unwrap_err();
     let RunFault::Checkpoint(checkpoint) = error.fault() else { panic!("{error}") };
     let known = FORMAT;
     assert!(
@@ -377,7 +377,7 @@ async fn write() {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     drop(std::fs::remove_file(&path));
     let store = SqliteStore::open(&path).await.unwrap();
-    let world = World { is_cut_off: true, ..World::default() };
+    let world = NodeControl { is_cut_off: true, ..NodeControl::default() };
     let run = graph().run(vec![]).id(RUN).checkpoint(&store).extension(world.clone());
     drive_until_hanging(run, &store, &world, 2).await;
     let run = graph().resume(RUN).resume_with("first", &true).checkpoint(&store).schema(1).migrations(&migrations());
@@ -402,7 +402,7 @@ async fn write() {
 
 /// Drives a run until all nodes in [`HANGING`] hang and this many waits are recorded. Then drops
 /// it.
-async fn drive_until_hanging(run: RunOptions<'static, Done>, store: &SqliteStore, world: &World, waits: usize) {
+async fn drive_until_hanging(run: RunOptions<'static, Done>, store: &SqliteStore, world: &NodeControl, waits: usize) {
     world.hanging.lock().unwrap().clear();
     let run = tokio::spawn(run.into_future());
     loop {

@@ -56,7 +56,7 @@ pub enum RestartPolicy {
     Temporary,
 }
 
-/// Which children a restart affects.
+/// Which children a restart affects besides the failed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {

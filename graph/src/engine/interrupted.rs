@@ -7,7 +7,8 @@
 //! - an earlier process left it, and it was interrupted before this process entered its node again.
 //!
 //! Invariants:
-//! 1. A visit is saved at most once (`is_on_undo_chain` of its visit records), also across processes.
+//! 1. A visit is saved at most once (`is_on_undo_chain` of its visit records), also across
+//!    processes.
 //! 2. A saved visit does nothing more: its visit records accept no further effect.
 //! 3. A run that is cancelled or stays open saves nothing, because it can be resumed as it is.
 

@@ -44,9 +44,9 @@ async fn c10_lost_connections_are_replaced() {
 #[tokio::test]
 async fn c10_unreachable_server_is_reported_at_once() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let down = PostgresStore::connect(&format!("postgres://nobody:secret@127.0.0.1:{port}/none")).await.unwrap_err();
+    let down = PostgresStore::connect(&format!("postgres://stranger:secret@127.0.0.1:{port}/none")).await.unwrap_err();
     assert!(matches!(down, StoreError::Unreachable(_)) && !format!("{down} {down:?}").contains("secret"), "{down:?}");
-    let wrong = PostgresStore::connect("postgres://nobody:secret@host:port/none").await.unwrap_err();
+    let wrong = PostgresStore::connect("postgres://stranger:secret@host:port/none").await.unwrap_err();
     assert!(matches!(wrong, StoreError::Unusable { .. }) && !format!("{wrong} {wrong:?}").contains("secret"), "{wrong:?}");
 }
 

@@ -49,7 +49,7 @@ impl Driver {
     }
 
     /// Continues them after another process.
-    async fn go_on(folder: &Path, store: &SqliteStore) -> Self {
+    async fn resume(folder: &Path, store: &SqliteStore) -> Self {
         let (path, mut acknowledged) = (folder.join("runs.db"), Acknowledged::below(folder));
         let mut claims = Vec::new();
         for run in RUNS {
@@ -102,7 +102,7 @@ async fn work(folder: &Path) {
 async fn work_on(folder: &Path) {
     let path = folder.join("runs.db");
     let mut store = SqliteStore::open(&path).await.unwrap();
-    let mut driver = Driver::go_on(folder, &store).await;
+    let mut driver = Driver::resume(folder, &store).await;
     for round in 0..5 {
         let last = |commit| Commit { status: Some(RunStatus::Finished), release: true, ..commit };
         driver.commit(&store, |commit| if round == 4 { last(commit) } else { commit }).await;
@@ -284,7 +284,7 @@ async fn work_after_a_lost_sync(folder: &Path) {
         Faults::of(folder).die(2);
         return driver.commit(&store, |commit| commit).await;
     }
-    let mut driver = Driver::go_on(folder, &store).await;
+    let mut driver = Driver::resume(folder, &store).await;
     driver.commit(&store, |commit| commit).await;
     checkpoint(&path);
     driver.commit(&store, |commit| commit).await;

@@ -22,7 +22,7 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// The files in a folder, without those that SQLite and holders keep beside an open file.
+/// The files in a folder, without the files that SQLite and holders keep beside it.
 fn names(folder: &Path) -> Vec<String> {
     let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> =

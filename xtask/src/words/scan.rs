@@ -157,7 +157,7 @@ fn normalized(line: &str) -> String {
 /// The entries of `list` that occur in a normalized line, each once.
 fn listed<'a>(plain: &'a str, list: &'static [(&str, &str)]) -> impl Iterator<Item = String> + 'a {
     list.iter().filter(|(term, _)| plain.contains(term)).filter_map(move |(term, instead)| {
-        let is_allowed_in = |allowed: &&&str| allowed.split(' ').any(|word| word == *term);
+        let is_allowed_in = |allowed: &&&str| allowed.split(|c: char| !c.is_alphanumeric()).any(|word| word == *term);
         let allowed: usize = ALLOWED.iter().filter(is_allowed_in).map(|allowed| whole(plain, allowed)).sum();
         (whole(plain, term) > allowed).then(|| format!("\"{term}\": write {instead}"))
     })

@@ -48,8 +48,8 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Puts stashed messages back to the front of the mailbox: for the next incarnation, or as dead
-    /// letters. Drops the timers; their messages were never accepted.
+    /// Puts stashed messages back to the front of the mailbox: for the next incarnation, or to
+    /// become dead letters. Drops the timers; their messages were never accepted.
     #[cold]
     fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
         // The last message is settled already, so any unsettled stash was changed by a hook.

@@ -100,9 +100,9 @@ impl<M: Send + 'static> PoolBuilder<M> {
 
     /// Sends messages with the same key to the same worker, in order.
     ///
-    /// When workers are added or removed, about 1/n of the keys move: the keys of a removed
-    /// worker, or the share that a new worker takes over. The former worker may still process messages of a moved
-    /// key while the new one begins.
+    /// When workers are added or removed, about 1/n of the keys move: the keys of a removed worker,
+    /// or the share that a new worker takes over. The former worker may still process messages of a
+    /// moved key while the new one begins.
     ///
     /// `key` runs in the task that sends. A panic in it is a panic of the sender.
     pub fn by_key<K: Hash>(mut self, key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {

@@ -73,7 +73,8 @@ where
     }
 }
 
-/// Declares a strategy that restarts children. The three differ only in which children they restart.
+/// Declares a strategy that restarts children. The three differ only in which children they
+/// restart.
 macro_rules! restart_strategy {
     ($(#[$doc:meta])* $name:ident, $reach:expr) => {
         $(#[$doc])*
@@ -89,7 +90,8 @@ macro_rules! restart_strategy {
                 Self(RestartRules::new($reach))
             }
 
-            /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5 s.
+            /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5
+            /// s.
             ///
             /// With 0 the first failure exceeds the limit. More than
             /// [`RESTART_LIMIT_MAX`](crate::RESTART_LIMIT_MAX) means no limit.
@@ -182,8 +184,8 @@ restart_strategy! {
 }
 
 restart_strategy! {
-    /// Restarts all children when one fails: they stop in reverse start order and start again in start
-    /// order.
+    /// Restarts all children when one fails: they stop in reverse start order and start again in
+    /// start order.
     ///
     /// # Examples
     ///
