@@ -43,7 +43,7 @@ impl<S: Send + 'static> Stepper<S> {
         let payload = self.undo_payload(plan_node, lane, Visited::Failed).unwrap_or_else(|_| Some(UndoPayload::nothing()));
         match payload {
             Some(payload) if self.step_writer.is_some() => {
-                self.submit_interrupted(self.new_record(Kind::Attempt, lane), payload, fault)
+                self.submit_interrupted(self.new_record(Kind::Attempt, lane), payload, fault);
             }
             payload => self.remember_undo(plan_node, lane, payload),
         }
