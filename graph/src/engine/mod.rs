@@ -37,7 +37,7 @@ mod undo;
 pub(crate) mod undo_stored;
 
 use crate::compile::plan::Plan;
-use crate::context::events::{Hooks, InnerEvent, RunEvent};
+use crate::context::events::Hooks;
 use crate::context::run_context::{GraphContext, RunContext};
 use crate::define::shape::Target;
 use crate::engine::completion::CompletionStage;
@@ -375,31 +375,5 @@ impl<S: Send + 'static> Future for Engine<S> {
             }
         }
         this.poll_stage(cx)
-    }
-}
-
-impl<S: Send + 'static> Stepper<S> {
-    fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
-        let EngineSetup { hooks, clone_state, step_writer, .. } = setup;
-        // A run with a control can be paused before any node, and asked for the waits of its nodes.
-        let has_control = graph_cx.run().run_control().is_some();
-        let needs_full_path =
-            hooks.is_some() || clone_state.is_some() || step_writer.is_some() || has_control || graph_cx.is_subgraph();
-        Self { graph_cx: Arc::new(graph_cx), hooks, clone_state, step_writer, needs_full_path, steps_left: 0 }
-    }
-
-    /// Drops the attempt of a lane and reports its end to the hooks.
-    fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
-        let was_executing = lane.is_executing();
-        let dropped = lane.drop_attempt();
-        if was_executing {
-            let reason = || Arc::new(Reason::Error(Box::new(cause.clone())));
-            self.notify(
-                lane,
-                |visit| RunEvent::NodeFinished { visit, outcome: Err(reason()) },
-                || InnerEvent::Finished(Some(reason())),
-            );
-        }
-        dropped
     }
 }

@@ -18,10 +18,11 @@ use crate::context::run_context::GraphContext;
 use crate::context::{NodeContext, NodeDetails};
 use crate::define::node::{DeclaredTarget, RouterFn};
 use crate::define::shape::Target;
+use crate::engine::EngineSetup;
 use crate::engine::lane::{AttemptResult, Lane, Phase};
 use crate::engine::records::StepWriter;
 use crate::error::{During, RouterError, RunError, RunFault};
-use pleach_core::{Reason, catch_panic};
+use pleach_core::{Cause, Reason, catch_panic};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -71,6 +72,15 @@ pub(super) struct Stepper<S> {
 }
 
 impl<S: Send + 'static> Stepper<S> {
+    pub(super) fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
+        let EngineSetup { hooks, clone_state, step_writer, .. } = setup;
+        // A run with a control can be paused before any node, and asked for the waits of its nodes.
+        let has_control = graph_cx.run().run_control().is_some();
+        let needs_full_path =
+            hooks.is_some() || clone_state.is_some() || step_writer.is_some() || has_control || graph_cx.is_subgraph();
+        Self { graph_cx: Arc::new(graph_cx), hooks, clone_state, step_writer, needs_full_path, steps_left: 0 }
+    }
+
     /// Advances a lane until it waits, ends, forks or reaches the step limit.
     pub(super) fn advance(&mut self, plan: &Plan<S>, lane: &mut Lane<S>, cx: &mut Context<'_>) -> Turn<S> {
         loop {
@@ -308,6 +318,21 @@ impl<S: Send + 'static> Stepper<S> {
             Ok(NextStep::Fork(items)) => Ok(Some(Turn::Forks(sequence, items))),
             Err(fault) => Err(RunError::new(fault, lane.state.take())),
         }
+    }
+
+    /// Drops the attempt of a lane and reports its end to the hooks.
+    pub(super) fn abandon(&self, lane: &mut Lane<S>, cause: &Cause) -> Result<(), Reason> {
+        let was_executing = lane.is_executing();
+        let dropped = lane.drop_attempt();
+        if was_executing {
+            let reason = || Arc::new(Reason::Error(Box::new(cause.clone())));
+            self.notify(
+                lane,
+                |visit| RunEvent::NodeFinished { visit, outcome: Err(reason()) },
+                || InnerEvent::Finished(Some(reason())),
+            );
+        }
+        dropped
     }
 
     pub(super) fn panicked(&self, lane: &Lane<S>, during: During, reason: &Reason) -> RunFault {

@@ -7,6 +7,7 @@ pub(crate) mod future;
 mod in_scope;
 pub(crate) mod options;
 pub(crate) mod resume;
+mod start;
 mod stored;
 pub(crate) mod stream;
 

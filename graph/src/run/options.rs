@@ -1,24 +1,14 @@
-//! [`RunOptions`]: the options of a run before it starts.
-//!
-//! `start` chooses one of two ways. A run without options that need a tree, a runtime or a store
-//! becomes a plain engine in the awaiting task. All others go through `start_attached`.
+//! [`RunOptions`]: the options of a run before it starts. `start` turns them into a running one.
 
 use crate::compile::compiled::CompiledGraph;
-use crate::compile::plan::Plan;
-use crate::context::events::{Hooks, listener};
-use crate::context::run_context::{GraphContext, RunContext, RunDetails};
-use crate::control::{MessageTarget, RunControl, RunRemote};
-use crate::durable::drive::RunDriver;
-use crate::durable::options::{DurableOptions, QueuedRun, StorageOptions};
-use crate::engine::{Engine, EngineSetup, STEPS_PER_POLL_MAX, VisitLimits};
-use crate::error::{Outcome, RunError, RunFault};
-use crate::run::future::{RunFuture, RunPlace};
-use crate::run::in_scope;
+use crate::context::events::Hooks;
+use crate::context::run_context::RunDetails;
+use crate::durable::options::{DurableOptions, StorageOptions};
+use crate::engine::{STEPS_PER_POLL_MAX, VisitLimits};
 use crate::run::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
 use std::fmt;
-use std::future::IntoFuture;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -56,31 +46,31 @@ pub const MAX_VISITS_DEFAULT: u64 = 10_000_000;
 /// ```
 #[must_use = "a run starts when it is awaited"]
 pub struct RunOptions<'a, S> {
-    graph: CompiledGraph<S>,
+    pub(super) graph: CompiledGraph<S>,
     /// The first state; `None` for a resumed run, whose state is in the store.
-    state: Option<S>,
-    stored: Option<Box<DurableOptions<S>>>,
+    pub(super) state: Option<S>,
+    pub(super) stored: Option<Box<DurableOptions<S>>>,
     /// The storage options that were set before the store was named.
-    storage: Option<Box<StorageOptions>>,
-    iterations_max: u64,
+    pub(super) storage: Option<Box<StorageOptions>>,
+    pub(super) iterations_max: u64,
     /// `None`: [`limits`](Self::limits) chooses the default.
-    visits_max: Option<u64>,
-    steps_per_poll: u32,
-    clone_state: Option<fn(&S) -> S>,
-    hooks: Option<Hooks<S>>,
-    start_options: Option<Box<StartOptions<'a>>>,
-    details: Option<Box<RunDetails>>,
+    pub(super) visits_max: Option<u64>,
+    pub(super) steps_per_poll: u32,
+    pub(super) clone_state: Option<fn(&S) -> S>,
+    pub(super) hooks: Option<Hooks<S>>,
+    pub(super) start_options: Option<Box<StartOptions<'a>>>,
+    pub(super) details: Option<Box<RunDetails>>,
 }
 
 /// The start node of a run, and its links to a scope, a token and a clock.
 #[derive(Default)]
-struct StartOptions<'a> {
-    from: Option<String>,
-    timeout: Option<Duration>,
-    token: Option<CancelToken>,
-    scope: Option<&'a Scope>,
+pub(super) struct StartOptions<'a> {
+    pub(super) from: Option<String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) token: Option<CancelToken>,
+    pub(super) scope: Option<&'a Scope>,
     /// The name of the run in the scope. Default: its id.
-    name: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 impl<'a, S: Send + 'static> RunOptions<'a, S> {
@@ -144,7 +134,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// - The count continues when a stored run is resumed.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::MaxIterations`].
+    /// The run ends with [`RunFault::MaxIterations`](crate::RunFault::MaxIterations).
     pub fn max_iterations(mut self, visits: u64) -> Self {
         self.iterations_max = visits;
         self
@@ -156,13 +146,13 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// not count.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::MaxVisits`].
+    /// The run ends with [`RunFault::MaxVisits`](crate::RunFault::MaxVisits).
     pub fn max_visits(mut self, visits: u64) -> Self {
         self.visits_max = Some(visits);
         self
     }
 
-    fn limits(&self) -> VisitLimits {
+    pub(super) fn limits(&self) -> VisitLimits {
         let iterations_max = self.iterations_max;
         let visits_max = self.visits_max.unwrap_or_else(|| MAX_VISITS_DEFAULT.max(iterations_max));
         VisitLimits { iterations_max, visits_max }
@@ -213,7 +203,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// unless a policy chooses `Escalate`.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::Refused`] if the scope accepts no child or already has one
+    /// The run ends with [`RunFault::Refused`](crate::RunFault::Refused) if the scope accepts no child or already has one
     /// with this name.
     pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
     where
@@ -242,7 +232,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// A worker ignores this option.
     ///
     /// # Errors
-    /// - [`RunFault::Start`]: the node does not exist, cannot be reached from the entry, or is
+    /// - [`RunFault::Start`](crate::RunFault::Start): the node does not exist, cannot be reached from the entry, or is
     ///   inside a fan-out.
     /// - [`Branched`](crate::ResumeError::Branched): a fan-out or a subgraph of the resumed run is
     ///   open.
@@ -288,158 +278,6 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         // One step per poll: each event is read before the next step.
         self.steps_per_poll = 1;
         RunStream::of(self)
-    }
-
-    /// Converts the options into a run that a worker will execute.
-    pub(crate) fn into_queued(self) -> Result<QueuedRun<S>, RunError<S>> {
-        let run = RunContext { details: self.details.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
-        let StartOptions { from, timeout, .. } = *self.start_options.unwrap_or_default();
-        let start_options = StartOptions { from, ..StartOptions::default() };
-        let mut stored = self.stored;
-        stored.iter_mut().for_each(|stored| stored.timeout = timeout);
-        match attach_to_tree(&self.graph.plan, &run, start_options, true) {
-            Ok((start, _)) => Ok(QueuedRun { plan: self.graph.plan, run, start, state: self.state, stored }),
-            Err(fault) => Err(RunError::new(fault, self.state)),
-        }
-    }
-
-    #[inline]
-    fn start(self) -> RunFuture<S> {
-        let limits = self.limits();
-        let is_attached = self.start_options.is_some() || self.details.is_some() || self.graph.plan.needs.runtime;
-        match self {
-            // The common case, kept separate so that the engine is built in place.
-            Self { graph, state: Some(state), stored: None, hooks: None, clone_state, steps_per_poll, .. } if !is_attached => {
-                RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, clone_state, steps_per_poll, state)))
-            }
-            run => run.start_attached(),
-        }
-    }
-
-    /// Starts a run with hooks, a scope, a token, a deadline, a runtime or a store.
-    #[inline(never)]
-    fn start_attached(mut self) -> RunFuture<S> {
-        let VisitLimits { iterations_max, visits_max } = self.limits();
-        let plan = &self.graph.plan;
-        if let Some(hooks) = &self.hooks {
-            let hooks = hooks.clone();
-            self.details.get_or_insert_default().listener = Some(listener(hooks));
-        }
-        let run = RunContext {
-            iterations_max,
-            visits_max,
-            many_threads: plan.needs.threads,
-            details: self.details.map_or_else(OnceLock::new, OnceLock::from),
-            ..RunContext::default()
-        };
-        let (mut start, mut scope) = (plan.shape.entry, None);
-        if let (Some(stored), Some(start_options)) = (&mut self.stored, &self.start_options) {
-            stored.continue_at(start_options.from.as_ref());
-        }
-        if self.start_options.is_some() || plan.needs.runtime || self.stored.is_some() {
-            let mut start_options = *self.start_options.unwrap_or_default();
-            if let Some(stored) = &mut self.stored {
-                // The deadline of a stored run counts from its creation, across drivers.
-                stored.timeout = start_options.timeout.take();
-            }
-            match attach_to_tree(plan, &run, start_options, self.stored.is_some()) {
-                Ok((at, within)) => (start, scope) = (at, within),
-                Err(fault) => return RunFuture(RunPlace::NotStarted(Some(RunError::new(fault, self.state)))),
-            }
-        }
-        let scope = scope.map(|scope| (scope, message_target(&run, self.stored.as_deref())));
-        // After the grace of a node its result still has to be committed.
-        let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.storage.lease);
-        let grace = plan.needs.grace.map(|grace| grace.saturating_add(to_store));
-        let graph_cx = GraphContext::of_run(Arc::clone(&plan.names), run);
-        let setup = EngineSetup {
-            start,
-            hooks: self.hooks,
-            clone_state: self.clone_state,
-            steps_per_poll: self.steps_per_poll,
-            step_writer: None,
-        };
-        let state = match (self.stored, self.state) {
-            (None, Some(state)) => state,
-            (stored, state) => {
-                let drive = RunDriver::opening(self.graph.plan, graph_cx, setup, state, stored);
-                return RunFuture(match scope {
-                    Some((scope, messages)) => RunPlace::Scoped(in_scope::launch(scope, messages, grace, drive)),
-                    None => RunPlace::Stored(Box::new(drive)),
-                });
-            }
-        };
-        let engine = Engine::new(self.graph.plan, graph_cx, setup, state);
-        RunFuture(match scope {
-            Some((scope, messages)) => {
-                RunPlace::Scoped(in_scope::launch(scope, messages, grace, RunDriver::Running(Box::new(engine))))
-            }
-            None => RunPlace::Here(engine),
-        })
-    }
-}
-
-/// Finds the start node, and gives the run the runtime, token and scope that it needs.
-fn attach_to_tree<S>(
-    plan: &Plan<S>,
-    run: &RunContext,
-    start_options: StartOptions<'_>,
-    is_stored: bool,
-) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
-    let StartOptions { from, timeout, token, scope, name } = start_options;
-    let start = match from {
-        None => plan.shape.entry,
-        Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
-    };
-    let scope = match scope.map(|scope| (scope, scope.token())) {
-        None => None,
-        Some((scope, token)) => {
-            run.details().runtime.get_or_init(|| Arc::clone(token.runtime()));
-            Some(Arc::new(scope.scope(name.as_deref().unwrap_or(run.id())).map_err(RunFault::Refused)?))
-        }
-    };
-    let above = token.or_else(|| scope.as_ref().map(|scope| scope.token()));
-    if let Some(above) = &above {
-        run.details().runtime.get_or_init(|| Arc::clone(above.runtime()));
-    }
-    if plan.needs.runtime || timeout.is_some() || is_stored {
-        run.runtime()?;
-    }
-    let token = match (above, timeout) {
-        (above, _) if is_stored => {
-            above.into_iter().for_each(|above| drop(run.details().above.set(above)));
-            None
-        }
-        (None, None) => None,
-        (Some(above), None) => Some(above.child()),
-        (above, Some(timeout)) => {
-            let runtime = run.runtime()?;
-            let above = above.unwrap_or_else(|| CancelToken::root(Arc::clone(runtime)));
-            Some(above.child_for(timeout))
-        }
-    };
-    token.into_iter().for_each(|token| drop(run.token.set(token)));
-    scope.iter().for_each(|scope| drop(run.details().scope.set(Arc::clone(scope))));
-    Ok((start, scope))
-}
-
-/// Returns the control state of a run in a scope, and the target of its messages.
-fn message_target<S>(run: &RunContext, stored: Option<&DurableOptions<S>>) -> (Arc<RunControl>, MessageTarget) {
-    let (run_control, inbox) =
-        (run.details().run_control.get_or_init(Arc::default), run.details().inbox.get_or_init(Arc::default));
-    let inbox = match stored {
-        Some(stored) => MessageTarget::Stored(RunRemote::of(stored.store(), run.id().into())),
-        None => MessageTarget::InMemory(Arc::clone(inbox)),
-    };
-    (Arc::clone(run_control), inbox)
-}
-
-impl<S: Send + 'static> IntoFuture for RunOptions<'_, S> {
-    type Output = Outcome<S>;
-    type IntoFuture = RunFuture<S>;
-
-    fn into_future(self) -> RunFuture<S> {
-        self.start()
     }
 }
 

@@ -226,7 +226,7 @@ impl WorkerCore {
         };
         let Held { run, epoch, .. } = held.clone();
         self.report(&WorkerEvent::Claimed { run, epoch, head, graph: claim.run.graph.clone() });
-        let (core, held_by, its_lease) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
+        let (core, ended_run, run_lease) = (Arc::clone(self), held.clone(), Arc::clone(&lease));
         let log_options = LogOptions {
             store: Arc::clone(&self.store),
             lease: self.settings.lease,
@@ -243,7 +243,7 @@ impl WorkerCore {
             // The store took long to answer, so part of the lease is already over.
             self.want_renewal();
         }
-        let ended = Box::new(move |result| core.ended(held_by, &its_lease, result));
+        let ended = Box::new(move |result| core.ended(ended_run, &run_lease, result));
         let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), log_options, ended });
         if let Some(held_run) = self.lock().held.get_mut(&held) {
             held_run.control = control;
