@@ -4,7 +4,7 @@
 //! 2. [`Graph::compile`] checks them and returns a [`CompiledGraph`], or all faults at once.
 //! 3. [`CompiledGraph::run`] returns [`RunOptions`], which run when they are awaited.
 //! 4. With [`RunOptions::checkpoint`] each step is stored, and [`CompiledGraph::resume`] continues
-//!    the run after a crash. A [`Worker`] drives stored runs of many processes.
+//!    the run after a crash. A [`Worker`] drives the stored runs that other processes created.
 //!
 //! Applications depend on `pleach`, which re-exports this crate.
 //!

@@ -203,8 +203,8 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// unless a policy chooses `Escalate`.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::Refused`](crate::RunFault::Refused) if the scope accepts no child or already has one
-    /// with this name.
+    /// The run ends with [`Refused`](crate::RunFault::Refused) if the scope accepts no child or
+    /// has one with this name.
     pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
     where
         'a: 'b,
@@ -232,7 +232,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// A worker ignores this option.
     ///
     /// # Errors
-    /// - [`RunFault::Start`](crate::RunFault::Start): the node does not exist, cannot be reached from the entry, or is
+    /// - [`Start`](crate::RunFault::Start): the node does not exist, cannot be reached, or is
     ///   inside a fan-out.
     /// - [`Branched`](crate::ResumeError::Branched): a fan-out or a subgraph of the resumed run is
     ///   open.

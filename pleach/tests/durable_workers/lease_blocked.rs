@@ -52,7 +52,7 @@ fn c6_node_that_blocks_past_the_lease_is_not_blamed_on_the_store() {
     let graph = Graph::new("blocks").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
     let run = graph.run(0).id("s").checkpoint(&store).lease(LEASE).on(process.runtime());
     let error = sim.run(process.task(run.into_future())).unwrap_err().to_string();
-    assert!(error.contains("was not polled for 60") && error.contains("no way to the store"), "{error}");
+    assert!(error.contains("was not polled for 60") && error.contains("no connection to the store"), "{error}");
 }
 
 #[test]

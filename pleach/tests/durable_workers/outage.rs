@@ -46,12 +46,15 @@ fn c10_short_outage_does_not_end_a_run() {
         assert_eq!(outside.take(), (0..8).map(|n| n.to_string()).collect::<Vec<_>>());
         assert_eq!(
             events.take(),
-            ["unavailable: the store failed, and the operation may or may not have succeeded: no way to the store", "answers"]
+            [
+                "unavailable: the store failed, and the operation may or may not have succeeded: no connection to the store",
+                "answers"
+            ]
         );
     });
     let mut lines = logged.seen();
     lines.retain(|line| line.contains("run=outage"));
-    assert!(lines[0].starts_with("WARN") && lines[0].contains("no way to the store"), "{lines:?}");
+    assert!(lines[0].starts_with("WARN") && lines[0].contains("no connection to the store"), "{lines:?}");
     assert!(lines[1].starts_with("INFO") && lines[1].contains("answers again"), "{lines:?}");
 }
 
