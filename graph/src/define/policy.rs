@@ -51,7 +51,7 @@ pub struct FailedAttempt<'a> {
     pub node: &'a str,
     /// The number of the attempt, starting at 1.
     pub attempt: u32,
-    /// The reason: an error of the node, [`Elapsed`](pleach::scope::Elapsed) at its timeout, or a
+    /// The reason: an error of the node, [`Elapsed`](pleach_core::Elapsed) at its timeout, or a
     /// panic.
     pub reason: &'a Reason,
 }
@@ -64,7 +64,7 @@ impl<S> Policy<S> {
 
     /// Limits the time of one attempt. Default: no limit.
     ///
-    /// An attempt that takes longer is dropped and fails with [`Elapsed`](pleach::scope::Elapsed),
+    /// An attempt that takes longer is dropped and fails with [`Elapsed`](pleach_core::Elapsed),
     /// which can be retried. With a zero timeout every attempt fails this way and the node is not
     /// called.
     #[must_use]

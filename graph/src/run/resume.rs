@@ -108,7 +108,7 @@ impl<S: Send + 'static> Resume<S> {
     ///
     /// # Errors
     /// The run must have a single token: while a fan-out or a subgraph is open, the resume ends
-    /// with [`Branched`](ResumeError::Branched).
+    /// with [`Branched`](crate::ResumeError::Branched).
     pub fn with_state(mut self, change: impl FnOnce(S) -> S + Send + 'static) -> Self {
         self.changes.replace = Some(Box::new(change));
         self
