@@ -266,7 +266,7 @@ fn d4_explore_reports_the_failing_seed_and_how_to_replay_it() {
     let five = run_in_child(name, &[(SEEDS_VARIABLE, "5")]);
     assert_eq!((five.status.success(), ran(&five)), (true, 5));
     let no_seed = run_in_child(name, &[(SEED_VARIABLE, "seven")]);
-    assert!(!no_seed.status.success() && String::from_utf8_lossy(&no_seed.stderr).contains("is no seed"));
+    assert!(!no_seed.status.success() && String::from_utf8_lossy(&no_seed.stderr).contains("is not a seed"));
 }
 
 #[test]
