@@ -43,7 +43,7 @@ fn s12_children_can_be_listed_stopped_restarted_and_added() {
         let unknown = supervisor.restart_child("un/known").unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "/user/supervisor has no live child called \"un/known\": `children()` lists those it has"
+            "/user/supervisor has no live child called \"un/known\": `children()` lists its children"
         );
     });
 }
