@@ -10,7 +10,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), pleach::Error> {
 //! let system = ActorSystem::builder("shop").grace(Duration::from_secs(2)).build()?;
-//! let root = system.root_context();
+//! let root = system.root();
 //! assert!(root.lookup::<u32>(&"/user/nothing-here".parse()?).is_err());
 //! system.shutdown(Duration::from_secs(5)).await?;
 //! # Ok(())
