@@ -31,7 +31,7 @@
 /// Small shared parts: futures, wakers, the runtime lookup.
 mod util;
 
-/// Where durable runs live: the `Store` trait and its implementations.
+// Where durable runs live: the `Store` trait and its implementations.
 pub mod store;
 
 /// Positions of control: token ids, branch paths, idempotency keys.
@@ -67,7 +67,7 @@ mod durable;
 /// How a run is started: options, future, stream.
 mod run;
 
-/// A member of the tree that claims ready runs and drives them.
+// A member of the tree that claims ready runs and drives them.
 pub mod worker;
 
 pub use compile::compiled::CompiledGraph;

@@ -1,6 +1,6 @@
 //! The system: a tree of actors and scopes, and its owner.
 //!
-//! [`ActorSystem`](crate::ActorSystem) is a [`System`] on Tokio. Dropping it cancels everything in
+//! [`ActorSystem`] is a [`System`] on Tokio. Dropping it cancels everything in
 //! it; [`shutdown`](System::shutdown) lets actors handle what is queued first. [`RootContext`] is a
 //! handle that owns nothing, for code outside of any actor.
 //!

@@ -148,7 +148,7 @@ pub struct NodeError {
     pub node: String,
     /// The number of its last attempt, from 1.
     pub attempt: u32,
-    /// The error of the node, or [`Elapsed`](pleach::scope::Elapsed). It is the `source()` of this
+    /// The error of the node, or [`Elapsed`](pleach_core::Elapsed). It is the `source()` of this
     /// error.
     pub reason: Arc<Reason>,
 }
