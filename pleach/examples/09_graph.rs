@@ -1,6 +1,6 @@
 //! A graph: a sequence, a branch, a loop with a limit, and a node with retries.
 //!
-//! Run it with `cargo run --package pleach --example 09_graph`.
+//! Run it with `cargo run --package pleach --features graph --example 09_graph`.
 
 use pleach::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Fan-out and join: each branch works on a clone of the state; the merge sees them in order.
 //!
-//! Run it with `cargo run --package pleach --example 10_fan_out`.
+//! Run it with `cargo run --package pleach --features graph --example 10_fan_out`.
 
 use pleach::prelude::*;
 

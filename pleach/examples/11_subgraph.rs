@@ -1,6 +1,5 @@
 //! A subgraph with its own state type, and undos that run when a later step fails.
-//!
-//! Run it with `cargo run --package pleach --example 11_subgraph`.
+//! Run it with `cargo run --package pleach --features graph --example 11_subgraph`.
 
 use pleach::graph::{Compensation, RunEvent, RunUpdate};
 use pleach::prelude::*;

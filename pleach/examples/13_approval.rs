@@ -1,7 +1,7 @@
 //! A run that waits for a person. It pauses, and resumes with the answer in any process. The answer
 //! comes with the resume, or through `RunRemote`, which needs the store and the run id only.
 //!
-//! Run it with `cargo run --package pleach --example 13_approval`.
+//! Run it with `cargo run --package pleach --features graph --example 13_approval`.
 
 use pleach::prelude::*;
 use serde::{Deserialize, Serialize};

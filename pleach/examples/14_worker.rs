@@ -1,6 +1,6 @@
 //! Workers that share the runs of a store. One closes early, and the other continues its runs.
 //!
-//! Run it with `cargo run --package pleach --example 14_worker`.
+//! Run it with `cargo run --package pleach --features graph --example 14_worker`.
 
 use pleach::durable::RunRemote;
 use pleach::prelude::*;
