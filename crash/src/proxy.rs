@@ -16,7 +16,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A part of the text of a commit statement that no other statement has.
-const COMMIT: &[u8] = b"WITH moved AS";
+const COMMIT: &[u8] = b"WITH advanced AS";
 
 pub struct Proxy {
     pub port: u16,
@@ -146,4 +146,19 @@ async fn read_rest(from: &mut OwnedReadHalf, message: &mut Vec<u8>, at: usize) -
     let have = message.len();
     message.resize(at + length.max(4), 0);
     from.read_exact(&mut message[have..]).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::COMMIT;
+
+    #[test]
+    fn the_commit_statement_is_recognized_and_no_other() {
+        let has_mark = |text: &str| text.as_bytes().windows(COMMIT.len()).any(|part| part == COMMIT);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/src/store/postgres/sql");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let marked: Vec<_> = files.filter(|path| has_mark(&std::fs::read_to_string(path).unwrap())).collect();
+        let names: Vec<_> = marked.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["commit.sql"]);
+    }
 }

@@ -90,9 +90,9 @@ pub fn run(site: &Site, by: By, server: Option<&mut Server>, open: u64, time: Du
     }
     let begun = Instant::now();
     let mut servers_left = if field.server.is_some() { 2 } else { 0 };
-    while field.kills.open < open || !field.rare().is_empty() || field.lacks_trouble() {
+    while !field.lacks(open).is_empty() {
         if begun.elapsed() > time {
-            return Err(format!("after {time:?}: {:?}, with too few deaths at {:?}", field.kills, field.rare()));
+            return Err(format!("after {time:?}: {:?}, {}", field.kills, field.lacks(open)));
         }
         thread::sleep(Duration::from_millis(5 + field.dice.below(35)));
         field.bury()?;
@@ -114,10 +114,19 @@ impl Field<'_> {
         }
     }
 
-    /// Whether there were too few stops and cut connections.
-    fn lacks_trouble(&self) -> bool {
-        let is_cut_off = |server: &&mut Server| self.kills.cut_off >= CUT_OFF_MIN && server.answers_lost() > 0;
-        self.kills.stops < STOPS_MIN || !self.server.as_ref().is_none_or(is_cut_off)
+    /// What is still missing before the test may end; empty if nothing is.
+    fn lacks(&self, open: u64) -> String {
+        let mut lacks = Vec::new();
+        let mut need = |is_there: bool, what: &str| (!is_there).then(|| lacks.push(what.to_string()));
+        need(self.kills.open >= open, "too few kills in open steps");
+        need(self.kills.stops >= STOPS_MIN, "too few stops past the lease");
+        if let Some(server) = &self.server {
+            need(self.kills.cut_off >= CUT_OFF_MIN, "too few cut connections");
+            need(server.answers_lost() > 0, "no answer to a commit was lost (does the proxy recognize commits?)");
+        }
+        let rare = self.rare();
+        need(rare.is_empty(), &format!("too few deaths at {rare:?}"));
+        lacks.join(", ")
     }
 
     /// The classes with too few deaths.
