@@ -74,7 +74,7 @@ pub use actor::spawn::SpawnError;
 pub use actor::spawn_started::{NotStarted, Starting};
 pub use actor::stash::{STASH_CAPACITY_DEFAULT, StashFull};
 pub use actor::system_message::SystemMessage;
-pub use actor::timers::TimerKey;
+pub use actor::timer_schedule::TimerKey;
 #[cfg(feature = "std")]
 pub use base::block_on::block_on;
 pub use base::catch::{catch as catch_panic, install as install_panic_hook};

@@ -8,7 +8,7 @@
 //! | `actor_ref` | `ActorRef`: the address, with tell, send and ask |
 //! | `send`, `ask`, `reply` | the futures of a send and an ask; the channel of the answer |
 //! | `context` | `Context`: what a handler can do |
-//! | `stash`, `timers`, `behaviour` | stashed and delayed messages; replaced handlers |
+//! | `stash`, `timers` (with `timer_schedule`), `behaviour` | stashed and delayed messages; replaced handlers |
 //! | `spawn`, `spawn_started` | starting an actor, and waiting for its start |
 //! | `recipient` | `Recipient`: an address for another message type |
 //! | `system_message` | `SystemMessage`: commands that bypass the queue |
@@ -28,6 +28,7 @@ pub(crate) mod spawn;
 pub(crate) mod spawn_started;
 pub(crate) mod stash;
 pub(crate) mod system_message;
+pub(crate) mod timer_schedule;
 pub(crate) mod timers;
 
 use crate::actor::context::Context;

@@ -6,24 +6,21 @@
 //! the earliest timer, and puts them back. A due timer delivers its message after the messages that
 //! were already taken, and before the queued ones.
 //!
+//! When each timer is due is decided by the [`Schedule`], which knows no message type.
+//!
 //! A closure that makes messages may panic at any call. Only that one message is lost; all timers,
 //! and all messages already due, are kept.
 
 use crate::actor::Actor;
 use crate::actor::context::Context;
-use crate::base::runtime::{BoxFuture, Runtime};
+use crate::actor::timer_schedule::{Schedule, TimerKey};
+use crate::base::runtime::Runtime;
 use crate::base::time::Instant;
-use crate::base::visits;
 use crate::mailbox::control;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::task::Poll;
 use core::time::Duration;
-
-/// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TimerKey(u64);
 
 impl<A: Actor> Context<A> {
     /// Sends `message` to this actor after `wait`, unless this incarnation has ended by then.
@@ -129,12 +126,11 @@ impl<A: Actor> Context<A> {
 
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
-    waiting: BTreeMap<(Instant, TimerKey), Timer<M>>,
-    /// The due time of each timer, to find it by its key.
-    due_at: BTreeMap<TimerKey, Instant>,
-    idle: Option<ReceiveTimeout<M>>,
-    last_key: u64,
-    sleep: Option<(Instant, BoxFuture<'static, ()>)>,
+    schedule: Schedule,
+    /// What each timer sends, by its slot in the schedule.
+    sources: Vec<Option<Source<M>>>,
+    /// What the receive timeout sends.
+    idle: Option<MakeMessage<M>>,
     /// Messages that are due and not delivered, earliest first. They are kept here while further
     /// closures are called, which may panic.
     due: Vec<M>,
@@ -142,62 +138,55 @@ pub(crate) struct Timers<M> {
 
 type MakeMessage<M> = Box<dyn FnMut() -> M + Send>;
 
-enum Timer<M> {
+enum Source<M> {
     Once(M),
-    Every(Duration, MakeMessage<M>),
-}
-
-/// The receive timeout: sends a message when none has arrived for a while.
-struct ReceiveTimeout<M> {
-    wait: Duration,
-    make: MakeMessage<M>,
-    /// When it is due, and how many messages had been taken when that was set.
-    due: Option<(Instant, usize)>,
+    Every(MakeMessage<M>),
 }
 
 impl<M> Default for Timers<M> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), due_at: BTreeMap::new(), idle: None, last_key: 0, sleep: None, due: Vec::new() }
+        Self { schedule: Schedule::default(), sources: Vec::new(), idle: None, due: Vec::new() }
     }
 }
 
 impl<M> Timers<M> {
     pub(crate) fn after(&mut self, at: Instant, message: M) -> TimerKey {
-        self.add(at, Timer::Once(message))
+        let (key, slot) = self.schedule.add(at, None);
+        self.set_source(slot, Source::Once(message));
+        key
     }
 
     pub(crate) fn every(&mut self, now: Instant, period: Duration, make: MakeMessage<M>) -> TimerKey {
         // A period of zero would be due again at once, forever.
         let period = period.max(Duration::from_nanos(1));
-        self.add(now + period, Timer::Every(period, make))
-    }
-
-    fn add(&mut self, at: Instant, timer: Timer<M>) -> TimerKey {
-        self.last_key += 1;
-        let key = TimerKey(self.last_key);
-        self.wait(at, key, timer);
+        let (key, slot) = self.schedule.add(now + period, Some(period));
+        self.set_source(slot, Source::Every(make));
         key
     }
 
-    fn wait(&mut self, at: Instant, key: TimerKey, timer: Timer<M>) {
-        self.due_at.insert(key, at);
-        self.waiting.insert((at, key), timer);
+    fn set_source(&mut self, slot: usize, source: Source<M>) {
+        if slot == self.sources.len() {
+            self.sources.push(Some(source));
+        } else {
+            self.sources[slot] = Some(source);
+        }
     }
 
     /// Sets or clears the receive timeout.
     pub(crate) fn set_receive_timeout(&mut self, timeout: Option<(Duration, MakeMessage<M>)>) {
-        self.idle = timeout.map(|(wait, make)| ReceiveTimeout { wait, make, due: None });
+        let (wait, make) = timeout.unzip();
+        self.schedule.set_receive_timeout(wait);
+        self.idle = make;
     }
 
     /// Cancels a timer. Returns false if it has fired for the last time.
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
-        visits::visit(1);
-        let at = self.due_at.remove(&key);
-        at.is_some_and(|at| self.waiting.remove(&(at, key)).is_some())
+        let slot = self.schedule.cancel(key);
+        slot.is_some_and(|slot| self.sources[slot].take().is_some())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.idle.is_none() && self.due.is_empty()
+        self.schedule.is_empty() && self.due.is_empty()
     }
 
     /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
@@ -213,68 +202,34 @@ impl<M> Timers<M> {
         batch: &mut Vec<M>,
         cx: &mut core::task::Context<'_>,
     ) -> Poll<()> {
-        let now = runtime.now();
-        self.collect_due(now);
-        if quiet && let Some(idle) = &mut self.idle {
-            self.due.extend(idle.take_due(now, taken));
-        }
-        if !self.due.is_empty() {
-            batch.extend(core::mem::take(&mut self.due).into_iter().rev());
-            return Poll::Ready(());
-        }
-        let Some(next) = self.next_due() else { return Poll::Pending };
-        let (at, sleep) = self.sleep.get_or_insert_with(|| (next, runtime.sleep_until(next)));
-        if *at != next {
-            (*at, *sleep) = (next, runtime.sleep_until(next));
-        }
-        if sleep.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        self.sleep = None;
-        self.poll(runtime, taken, quiet, batch, cx)
-    }
-
-    fn collect_due(&mut self, now: Instant) {
-        while let Some(entry) = self.waiting.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((_, key), timer) = entry.remove_entry();
-            self.due_at.remove(&key);
-            match timer {
-                Timer::Once(message) => self.due.push(message),
-                Timer::Every(period, make) => {
-                    // The next due time is relative to now, not to the last due time: an actor that
-                    // was busy does not get all missed messages at once. The timer is back in the
-                    // map before its closure is called, which may panic.
-                    let at = now + period;
-                    self.due_at.insert(key, at);
-                    let timer = self.waiting.entry((at, key)).or_insert(Timer::Every(period, make));
-                    if let Timer::Every(_, make) = timer {
-                        self.due.push(make());
-                    }
-                }
+        loop {
+            let now = runtime.now();
+            while let Some(slot) = self.schedule.next_due(now) {
+                self.fire(slot);
+            }
+            if quiet && self.schedule.receive_timeout_is_due(now, taken) {
+                self.due.extend(self.idle.as_mut().map(|make| make()));
+            }
+            if !self.due.is_empty() {
+                batch.extend(core::mem::take(&mut self.due).into_iter().rev());
+                return Poll::Ready(());
+            }
+            if self.schedule.poll_sleep(runtime, cx).is_pending() {
+                return Poll::Pending;
             }
         }
     }
 
-    fn next_due(&self) -> Option<Instant> {
-        let idle = self.idle.as_ref().and_then(|idle| idle.due).map(|(at, _)| at);
-        self.waiting.keys().next().map(|(at, _)| *at).into_iter().chain(idle).min()
-    }
-}
-
-impl<M> ReceiveTimeout<M> {
-    /// Returns the message if the timeout has passed and no message has arrived since it was set.
-    /// Otherwise sets the timeout if a message has arrived.
-    fn take_due(&mut self, now: Instant, taken: usize) -> Option<M> {
-        match self.due {
-            Some((at, then)) if then == taken && at <= now => {
-                self.due = None;
-                Some((self.make)())
-            }
-            Some((_, then)) if then == taken => None,
-            _ => {
-                self.due = Some((now + self.wait, taken));
-                None
-            }
-        }
+    /// Adds the message of a due timer to the due messages.
+    fn fire(&mut self, slot: usize) {
+        let Some(source) = self.sources.get_mut(slot) else { return };
+        let message = match source {
+            Some(Source::Every(make)) => Some(make()),
+            once => match once.take() {
+                Some(Source::Once(message)) => Some(message),
+                _ => None,
+            },
+        };
+        self.due.extend(message);
     }
 }
