@@ -10,8 +10,9 @@ use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
 use crate::events::signal::Signal;
 use crate::ids::path::{ActorId, ActorPath};
+use crate::mailbox::queue::Pushed;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{PriorityEnvelope, control};
+use crate::mailbox::{Priority, PriorityEnvelope, control};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::any_ref::Exited;
 use crate::tree::member::{Member, SupervisedMember};
@@ -66,10 +67,10 @@ impl<M: Send + 'static> ActorRef<M> {
     /// - [`SendError::Closed`] if the actor has ended or was closed.
     #[inline]
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
-        let high_water =
-            self.cell.mailbox().push(message, |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason))?;
-        self.cell.report_if_high_water(high_water);
-        Ok(())
+        match self.cell.mailbox().push_fast(message) {
+            Ok(()) => Ok(()),
+            Err(message) => self.tell_slow(message, Priority::NORMAL),
+        }
     }
 
     /// Sends a message with a priority, without waiting; see [`tell`](Self::tell).
@@ -79,9 +80,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// the mailbox has no [priorities](crate::Mailbox::prioritised).
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        let dead_letter = |dropped, reason| self.cell.dead_letter_for_sender(dropped, reason);
-        self.cell.report_if_high_water(self.cell.mailbox().push_slow(message, priority, true, dead_letter)?);
-        Ok(())
+        self.tell_slow(message, priority)
     }
 
     /// Sends a message and waits for room. The returned future does nothing until polled.
@@ -138,10 +137,10 @@ impl<M: Send + 'static> ActorRef<M> {
             SystemMessage::Watch(watcher) => node::watch(&self.any().member, &watcher.member),
             SystemMessage::Unwatch(watcher) => node::unwatch(self.cell.node(), watcher.member.node()),
             message if self.cell.node().exit().is_some() => return Err(SendError::Closed(message)),
-            SystemMessage::Stop => self.cell.raise(control::STOP),
-            SystemMessage::Restart => self.cell.raise(control::RESTART),
-            SystemMessage::Suspend => self.cell.suspend(),
-            SystemMessage::Resume => self.cell.resume(),
+            SystemMessage::Stop => self.cell.any().raise(control::STOP),
+            SystemMessage::Restart => self.cell.any().raise(control::RESTART),
+            SystemMessage::Suspend => self.cell.any().suspend(),
+            SystemMessage::Resume => self.cell.any().resume(),
             SystemMessage::Terminated(terminated) => self.cell.notify(Signal::Terminated(terminated)),
             SystemMessage::Failure(failure) => self.cell.notify(Signal::Failure(failure)),
             SystemMessage::Escalate(failure) => self.cell.notify(Signal::Escalate(failure)),
@@ -151,13 +150,13 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Stops the actor after its current message. Queued messages become dead letters.
     pub fn stop(&self) {
-        self.cell.raise(control::STOP);
+        self.cell.any().raise(control::STOP);
     }
 
     /// Closes the mailbox: no more messages are accepted, the queued ones are handled, then the
     /// actor ends.
     pub fn close(&self) {
-        self.cell.close();
+        self.cell.any().close();
     }
 
     /// Cancels the actor at its next await, and everything below it. The first cause wins; `()`
@@ -196,17 +195,28 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Returns how many messages were accepted, handled, failed and dead-lettered.
     pub fn counts(&self) -> Counts {
-        self.cell.mailbox().counts()
+        self.cell.any().mailbox().counts()
     }
 
     /// Returns how many messages wait in the mailbox.
     pub fn queued(&self) -> usize {
-        self.cell.mailbox().len()
+        self.cell.any().mailbox().len()
     }
 
     /// Returns the same address without its message type.
     pub fn any(&self) -> AnyRef {
         AnyRef { member: self.member() }
+    }
+
+    /// Slow path of a `tell`: the mailbox may be full, and may drop a message.
+    #[cold]
+    fn tell_slow(&self, message: M, priority: Priority) -> Result<(), SendError<M>> {
+        let Pushed { high_water, dropped } = self.cell.mailbox().push_slow(message, priority, true)?;
+        if let Some((dropped, reason)) = dropped {
+            self.cell.dead_letter_for_sender(dropped, reason);
+        }
+        self.cell.report_if_high_water(high_water);
+        Ok(())
     }
 
     pub(crate) fn cell(&self) -> &Arc<Cell<M>> {

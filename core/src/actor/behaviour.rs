@@ -60,17 +60,17 @@ impl<A: Actor> Context<A> {
     where
         F: for<'a> Fn(&'a mut A, A::Msg, &'a mut Self) -> BoxFuture<'a, Result<(), A::Error>> + Send + Sync + 'static,
     {
-        drop(self.cell().set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
+        drop(self.cell().any().set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
     }
 
     /// Returns to the first behaviour, [`Actor::handle`], from the next message on.
     pub fn unbecome(&self) {
-        drop(self.cell().set_behaviour(None));
+        drop(self.cell().any().set_behaviour(None));
     }
 
     /// Returns the behaviour that replaces [`Actor::handle`], if one does.
     pub(crate) fn behaviour(&self) -> Option<Arc<Behaviour<A>>> {
-        self.cell().behaviour().and_then(|behaviour| behaviour.downcast().ok())
+        self.cell().any().behaviour().and_then(|behaviour| behaviour.downcast().ok())
     }
 }
 

@@ -225,7 +225,7 @@ impl<A: Actor> Context<A> {
 
     /// Stops this actor after the current message. Queued messages become dead letters.
     pub fn stop(&self) {
-        self.cell.raise(control::STOP);
+        self.cell.any().raise(control::STOP);
     }
 
     /// Adds metadata to every later failure of this incarnation, including panics, such as an
@@ -286,7 +286,7 @@ impl<A: Actor> Context<A> {
     /// queued is removed.
     pub fn unwatch(&self, other: &AnyRef) {
         node::unwatch(other.member.node(), self.cell.node());
-        self.cell.mailbox().remove_terminated(other.id());
+        self.cell.any().mailbox().remove_terminated(other.id());
     }
 
     /// Returns the live actors that this one [watches](Self::watch), ordered by the age of their

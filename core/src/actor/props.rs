@@ -15,6 +15,7 @@ use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::pin::Pin;
 use core::time::Duration;
@@ -60,26 +61,40 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 pub struct Props<A: Actor> {
     pub(crate) factory: BoxTaskFactory<A>,
     mailbox: Mailbox,
-    options: Option<Arc<ActorOptions<A::Msg>>>,
+    options: Option<Arc<ActorOptions>>,
     policy: RestartPolicy,
     strategy: Option<Arc<dyn SupervisorStrategy>>,
     sink: Option<Arc<dyn EscalationSink>>,
 }
 
 /// Options that most actors do not set.
-pub(crate) struct ActorOptions<M> {
-    pub(crate) describe: Option<Describe<M>>,
-    /// Copies a message before it is handled, for a retry or a dead letter.
-    pub(crate) copy: Option<fn(&M) -> M>,
+pub(crate) struct ActorOptions {
     pub(crate) retries_max: u32,
     pub(crate) dead_letter_failed_messages: bool,
     pub(crate) stash_capacity: usize,
-    pub(crate) map_system: Option<MapSystem<M>>,
     pub(crate) cancel_grace: Option<CancelGrace>,
     /// Notified when `started` has returned.
     pub(crate) start_notice: Option<Arc<StartNotice>>,
+    /// The `MessageOptions`, if any is set. Boxed as `Any`, so that code which needs no message
+    /// type is compiled once.
+    for_messages: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// Options that depend on the message type.
+pub(crate) struct MessageOptions<M> {
+    pub(crate) describe: Option<Describe<M>>,
+    /// Copies a message before it is handled, for a retry or a dead letter.
+    pub(crate) copy: Option<fn(&M) -> M>,
+    pub(crate) map_system: Option<MapSystem<M>>,
     /// Taken when the actor's task is created. Behind a lock, because a stream need not be `Sync`.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
+}
+
+impl ActorOptions {
+    /// Returns the options that depend on the message type, if any is set.
+    pub(crate) fn for_messages<M: Send + 'static>(&self) -> Option<&MessageOptions<M>> {
+        self.for_messages.as_ref()?.downcast_ref()
+    }
 }
 
 type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
@@ -147,7 +162,7 @@ impl<A: Actor> Props<A> {
     /// [`ActorRef::close`](crate::ActorRef::close) does. The mailbox is served first.
     #[must_use]
     pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
-        self.options().feed = Lock::new(Some(Box::pin(items)));
+        self.message_options().feed = Lock::new(Some(Box::pin(items)));
         self
     }
 
@@ -156,7 +171,7 @@ impl<A: Actor> Props<A> {
     /// Leave out data that must not be logged. If `describe` panics, the name of the type is used.
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
-        self.options().describe = Some(Box::new(describe));
+        self.message_options().describe = Some(Box::new(describe));
         self
     }
 
@@ -182,9 +197,8 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        let options = self.options();
-        options.retries_max = retries;
-        options.copy = Some(A::Msg::clone);
+        self.options().retries_max = retries;
+        self.message_options().copy = Some(A::Msg::clone);
         self
     }
 
@@ -196,9 +210,8 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        let options = self.options();
-        options.dead_letter_failed_messages = true;
-        options.copy = Some(A::Msg::clone);
+        self.options().dead_letter_failed_messages = true;
+        self.message_options().copy = Some(A::Msg::clone);
         self
     }
 
@@ -276,7 +289,7 @@ impl<A: Actor> Props<A> {
     /// ```
     #[must_use]
     pub fn map_system(mut self, map: impl Fn(&Signal) -> Option<A::Msg> + Send + Sync + 'static) -> Self {
-        self.options().map_system = Some(Box::new(map));
+        self.message_options().map_system = Some(Box::new(map));
         self
     }
 
@@ -286,21 +299,25 @@ impl<A: Actor> Props<A> {
         self
     }
 
-    fn options(&mut self) -> &mut ActorOptions<A::Msg> {
+    fn options(&mut self) -> &mut ActorOptions {
         let options = self.options.get_or_insert_with(|| {
             Arc::new(ActorOptions {
-                describe: None,
-                copy: None,
                 retries_max: 0,
                 dead_letter_failed_messages: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
-                map_system: None,
                 cancel_grace: None,
                 start_notice: None,
-                feed: Lock::new(None),
+                for_messages: None,
             })
         });
         Arc::get_mut(options).expect("options are shared only once the actor is spawned")
+    }
+
+    fn message_options(&mut self) -> &mut MessageOptions<A::Msg> {
+        let options = self.options().for_messages.get_or_insert_with(|| {
+            Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_system: None, feed: Lock::new(None) })
+        });
+        options.downcast_mut().expect("the options are of the actor's message type")
     }
 
     /// Returns which exits lead to a restart.
@@ -326,7 +343,7 @@ impl<A: Actor> Props<A> {
         self.mailbox
     }
 
-    pub(crate) fn shared_options(&self) -> Option<Arc<ActorOptions<A::Msg>>> {
+    pub(crate) fn shared_options(&self) -> Option<Arc<ActorOptions>> {
         self.options.clone()
     }
 }

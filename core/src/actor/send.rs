@@ -29,7 +29,7 @@ use core::task::{Context, Poll};
 /// # Panics
 /// If polled again after it has returned the message in an error.
 #[must_use = "a send does nothing unless awaited"]
-pub struct Sending<'a, M> {
+pub struct Sending<'a, M: Send + 'static> {
     to: &'a Arc<Cell<M>>,
     state: SendState<M>,
     /// False for the question of an ask, which has its own wait edge.
@@ -47,7 +47,7 @@ enum SendState<M> {
     Returned,
 }
 
-impl<'a, M> Sending<'a, M> {
+impl<'a, M: Send + 'static> Sending<'a, M> {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, message: M) -> Self {
         Self { to, state: SendState::NotSent(message, Priority::NORMAL), adds_wait_edge: true, token: None }
@@ -103,7 +103,7 @@ fn polled_after_return() -> ! {
 }
 
 // The message is moved in and out and never pinned.
-impl<M> Unpin for Sending<'_, M> {}
+impl<M: Send + 'static> Unpin for Sending<'_, M> {}
 
 impl<M: Send + 'static> Future for Sending<'_, M> {
     type Output = Result<(), SendError<M>>;
@@ -155,7 +155,7 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
     }
 }
 
-impl<M> Drop for Sending<'_, M> {
+impl<M: Send + 'static> Drop for Sending<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if let SendState::Waiting(..) = self.state {

@@ -5,7 +5,6 @@ use crate::actor::cell::Cell;
 use crate::actor::props::Props;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
-use crate::mailbox::queue::MessageQueue;
 use crate::tree::adopt::Refusal;
 use crate::tree::adopt::adopt;
 use crate::tree::adopt::new_node;
@@ -74,7 +73,7 @@ fn prepare<A: Actor>(
         return Err(Refusal::NoCapacity);
     }
     let node = new_node(tree, parent, name)?.with_policy(props.policy());
-    let cell = Arc::new(Cell::new(node, MessageQueue::new(kind), props.shared_options()));
+    let cell = Arc::new(Cell::new(node, kind, props.shared_options()));
     props.apply_supervision(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;

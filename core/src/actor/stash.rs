@@ -86,7 +86,7 @@ impl<A: Actor> Context<A> {
     /// # }
     /// ```
     pub fn stash(&self, message: A::Msg) -> Result<(), StashFull<A::Msg>> {
-        self.cell().stash(message, self.cell().stash_capacity()).map_err(StashFull)
+        self.cell().stash(message, self.cell().any().stash_capacity()).map_err(StashFull)
     }
 
     /// Takes back all stashed messages. They are handled next, in their original order.
@@ -125,11 +125,11 @@ pub(crate) enum StashedIn {
     Hook,
 }
 
-impl<M> Cell<M> {
+impl<M: Send + 'static> Cell<M> {
     /// Stashes a message, or returns it if the stash holds `capacity` messages.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
         self.mailbox.set_owner_flag();
-        self.mailbox.with_attached(|optional| {
+        self.mailbox.with_message_data(|optional| {
             let stash = optional.stash.get_or_insert_default();
             if stash.stashed.len() >= capacity {
                 return Err(message);
@@ -166,7 +166,7 @@ impl<M> Cell<M> {
             self.with_stash(|stash| (core::mem::take(&mut stash.stashed_now), core::mem::take(&mut stash.taken_back)));
         let Some((stashed, back)) = settled else { return false };
         // At most one of them is the current message. The actor made the others itself.
-        self.mailbox.count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
+        self.mailbox.any().count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
         if stashed > 0 && at == StashedIn::Finished {
             self.mailbox.uncount_handled();
         }
@@ -176,6 +176,6 @@ impl<M> Cell<M> {
     }
 
     fn with_stash<R>(&self, f: impl FnOnce(&mut Stash<M>) -> R) -> Option<R> {
-        self.mailbox.with_attached_if_any(|optional| optional.stash.as_deref_mut().map(f)).flatten()
+        self.mailbox.with_message_data_if_any(|optional| optional.stash.as_deref_mut().map(f)).flatten()
     }
 }

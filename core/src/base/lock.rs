@@ -13,6 +13,8 @@
 //! - Under loom it is loom's mutex, so that the models explore the code that the lock protects. The
 //!   spin lock itself has its own model at the end of this file.
 //!
+//! The value may be unsized, so that code which needs only a part of it is compiled once.
+//!
 //! `with` takes a closure and returns no guard. The reader sees where the lock ends, and the
 //! compiler rejects a lock that is held across an await.
 #![allow(unsafe_code)]
@@ -26,6 +28,7 @@ pub(crate) use under_loom::Lock;
 
 #[cfg(any(all(not(loom), feature = "std"), all(loom, test)))]
 mod spin {
+    use core::cell::UnsafeCell;
     #[cfg(not(loom))]
     use core::sync::atomic::{AtomicBool, Ordering};
     #[cfg(loom)]
@@ -35,73 +38,73 @@ mod spin {
     #[cfg(not(loom))]
     const SPINS_MAX: u32 = 64;
 
-    pub(crate) struct Lock<T> {
+    pub(crate) struct Lock<T: ?Sized> {
         locked: AtomicBool,
-        value: ValueCell<T>,
+        value: UnsafeCell<T>,
     }
 
     // SAFETY: `value` is accessed only between `acquire` and the drop of the returned `LockGuard`,
     // by one thread at a time. Sharing the lock therefore moves the value between threads, which
     // `T: Send` allows.
-    unsafe impl<T: Send> Sync for Lock<T> {}
+    unsafe impl<T: Send + ?Sized> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self { locked: AtomicBool::new(false), value: ValueCell::new(value) }
+            Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
         }
 
         #[cfg(not(loom))]
         pub(crate) fn into_inner(self) -> T {
             self.value.into_inner()
         }
+    }
 
+    impl<T: ?Sized> Lock<T> {
         /// Runs `f` with exclusive access to the value. If `f` panics, the lock is released and the
         /// value keeps the state in which `f` left it.
         #[inline]
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-            let _guard = self.acquire();
-            self.value.with_mut(|value| {
-                // SAFETY: `_guard` proves that only this thread is between acquire and release. No
-                // reference outlives it: `R` cannot borrow from the closure's argument.
-                f(unsafe { &mut *value })
-            })
+            let _guard = acquire(&self.locked);
+            // SAFETY: `_guard` proves that only this thread is between acquire and release. No
+            // reference outlives it: `R` cannot borrow from the closure's argument.
+            f(unsafe { &mut *self.value.get() })
         }
+    }
 
-        #[inline]
-        fn acquire(&self) -> LockGuard<'_> {
-            if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                self.acquire_slow();
-            }
-            LockGuard(&self.locked)
+    #[inline]
+    fn acquire(locked: &AtomicBool) -> LockGuard<'_> {
+        if locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            acquire_slow(locked);
         }
+        LockGuard(locked)
+    }
 
-        #[cold]
-        fn acquire_slow(&self) {
-            loop {
-                self.wait_until_free();
-                if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                    return;
-                }
+    #[cold]
+    fn acquire_slow(locked: &AtomicBool) {
+        loop {
+            wait_until_free(locked);
+            if locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return;
             }
         }
+    }
 
-        #[cfg(not(loom))]
-        fn wait_until_free(&self) {
-            let mut spins = 0;
-            while self.locked.load(Ordering::Relaxed) {
-                if spins < SPINS_MAX {
-                    spins += 1;
-                    core::hint::spin_loop();
-                } else {
-                    std::thread::yield_now();
-                }
+    #[cfg(not(loom))]
+    fn wait_until_free(locked: &AtomicBool) {
+        let mut spins = 0;
+        while locked.load(Ordering::Relaxed) {
+            if spins < SPINS_MAX {
+                spins += 1;
+                core::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
             }
         }
+    }
 
-        #[cfg(loom)]
-        fn wait_until_free(&self) {
-            loom::thread::yield_now();
-        }
+    #[cfg(loom)]
+    fn wait_until_free(_locked: &AtomicBool) {
+        loom::thread::yield_now();
     }
 
     /// Releases the lock on drop, so a panic inside `with` does not leave it locked.
@@ -113,67 +116,64 @@ mod spin {
             self.0.store(false, Ordering::Release);
         }
     }
-
-    #[cfg(loom)]
-    use loom::cell::UnsafeCell as ValueCell;
-
-    #[cfg(not(loom))]
-    struct ValueCell<T>(core::cell::UnsafeCell<T>);
-
-    #[cfg(not(loom))]
-    impl<T> ValueCell<T> {
-        fn new(value: T) -> Self {
-            Self(core::cell::UnsafeCell::new(value))
-        }
-
-        fn into_inner(self) -> T {
-            self.0.into_inner()
-        }
-
-        #[inline]
-        fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
 }
 
 #[cfg(all(not(loom), not(feature = "std")))]
 mod critical {
     use core::cell::RefCell;
-    use critical_section::Mutex;
 
-    pub(crate) struct Lock<T>(Mutex<RefCell<T>>);
+    pub(crate) struct Lock<T: ?Sized>(RefCell<T>);
+
+    // SAFETY: the value is borrowed only inside a critical section, so by one thread or interrupt
+    // at a time, and a borrow inside a borrow panics. Sharing the lock therefore moves the value
+    // between threads, which `T: Send` allows.
+    unsafe impl<T: Send + ?Sized> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self(Mutex::new(RefCell::new(value)))
+            Self(RefCell::new(value))
         }
 
         pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner().into_inner()
+            self.0.into_inner()
         }
+    }
 
+    impl<T: ?Sized> Lock<T> {
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-            critical_section::with(|section| f(&mut self.0.borrow_ref_mut(section)))
+            critical_section::with(|_| f(&mut self.0.borrow_mut()))
         }
     }
 }
 
 #[cfg(loom)]
 mod under_loom {
-    pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
+    use core::cell::UnsafeCell;
+
+    pub(crate) struct Lock<T: ?Sized> {
+        mutex: loom::sync::Mutex<()>,
+        value: UnsafeCell<T>,
+    }
+
+    // SAFETY: `value` is accessed only while `mutex` is held, so by one thread at a time.
+    unsafe impl<T: Send + ?Sized> Sync for Lock<T> {}
 
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
+            Self { mutex: loom::sync::Mutex::new(()), value: UnsafeCell::new(value) }
         }
 
         pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+            self.value.into_inner()
         }
+    }
 
+    impl<T: ?Sized> Lock<T> {
         pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-            f(&mut self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+            let _guard = self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // SAFETY: the mutex is held until the end of this call, and no reference outlives it:
+            // `R` cannot borrow from the closure's argument.
+            f(unsafe { &mut *self.value.get() })
         }
     }
 }
@@ -210,12 +210,16 @@ mod model {
     #[test]
     fn loom_spin_lock_excludes() {
         loom::model(|| {
-            let lock = Arc::new(spin::Lock::new(0));
+            // The value is a cell of loom, which reports two accesses at once.
+            let lock = Arc::new(spin::Lock::new(loom::cell::UnsafeCell::new(0)));
+            let increment = |lock: &spin::Lock<loom::cell::UnsafeCell<u32>>| {
+                lock.with(|n| n.with_mut(|n| *unsafe { n.as_mut() }.expect("a cell has an address") += 1));
+            };
             let other = Arc::clone(&lock);
-            let thread = loom::thread::spawn(move || other.with(|n| *n += 1));
-            lock.with(|n| *n += 1);
+            let thread = loom::thread::spawn(move || increment(&other));
+            increment(&lock);
             thread.join().unwrap();
-            assert_eq!(lock.with(|n| *n), 2);
+            assert_eq!(lock.with(|n| n.with(|n| *unsafe { n.as_ref() }.expect("a cell has an address"))), 2);
         });
     }
 }

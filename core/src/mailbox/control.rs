@@ -20,7 +20,7 @@
 //! | `STOP` | `stop`, `Member::stop_with` | `ended_unexpectedly` (permanent actor) |
 //! | `FINAL` | `Member::stop_with`, silently, before stop or close | never |
 //! | `RESTART` | `SystemMessage::Restart`, `Member::restart` | `apply_control`, next incarnation |
-//! | `CHILD_FAILED` | `Member::carry_out` | `apply_control`, next incarnation |
+//! | `CHILD_FAILED` | `SupervisedMember::apply_action` | `apply_control`, next incarnation |
 //! | `SUSPEND` | `Cell::suspend` | `apply_control`, `Cell::resume` |
 //! | `RESUME` | `Cell::resume` | `apply_control`, `Cell::suspend` |
 //! | `HALT` | restart plan | `poll_wait`, `start_with_group` |
@@ -45,7 +45,7 @@
 use crate::base::sync::Ordering;
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
-use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue::{AnyQueue, QueueOf};
 use crate::mailbox::queue_state::ReceiverState;
 use core::task::Waker;
 
@@ -110,7 +110,7 @@ pub(crate) enum PollState {
     Parked,
 }
 
-impl<M, X: Default> MessageQueue<M, X> {
+impl<S: ?Sized, U, H> QueueOf<S, U, H> {
     #[inline]
     pub(crate) fn control_word(&self) -> u32 {
         self.control_word.load(Ordering::Acquire)
@@ -141,6 +141,23 @@ impl<M, X: Default> MessageQueue<M, X> {
         self.poll_state.store(poll_state as u8, Ordering::Relaxed);
     }
 
+    /// Sets control bits without waking the receiver.
+    pub(crate) fn raise_silently(&self, bits: u32) {
+        self.control_word.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Returns the owner's flag. Only the receiver's own task sets and reads it.
+    #[inline]
+    pub(crate) fn owner_flag(&self) -> bool {
+        self.owner_flag.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_owner_flag(&self) {
+        self.owner_flag.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<U: Default, H> AnyQueue<U, H> {
     /// Sets control bits. Returns the waker of a parked receiver that must look at them now.
     pub(crate) fn raise(&self, bits: u32) -> Option<Waker> {
         self.control_word.fetch_or(bits, Ordering::AcqRel);
@@ -148,11 +165,6 @@ impl<M, X: Default> MessageQueue<M, X> {
             ReceiverState::InHandler if bits & CANCEL == 0 => None,
             _ => state.unpark(),
         })
-    }
-
-    /// Sets control bits without waking the receiver.
-    pub(crate) fn raise_silently(&self, bits: u32) {
-        self.control_word.fetch_or(bits, Ordering::AcqRel);
     }
 
     pub(crate) fn push_signal(&self, signal: Signal) -> Option<Waker> {
@@ -180,22 +192,12 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     /// Runs `f` on the data that the owner attached to the queue, under the lock. `f` must not
     /// wake, drop or call user code.
-    pub(crate) fn with_attached<R>(&self, f: impl FnOnce(&mut X) -> R) -> R {
+    pub(crate) fn with_attached<R>(&self, f: impl FnOnce(&mut U) -> R) -> R {
         self.state.with(|state| f(&mut state.cold().attached))
     }
 
     /// As [`with_attached`](Self::with_attached), but does nothing if no data was ever attached.
-    pub(crate) fn with_attached_if_any<R>(&self, f: impl FnOnce(&mut X) -> R) -> Option<R> {
+    pub(crate) fn with_attached_if_any<R>(&self, f: impl FnOnce(&mut U) -> R) -> Option<R> {
         self.state.with(|state| state.cold.as_mut().map(|cold| f(&mut cold.attached)))
-    }
-
-    /// Returns the owner's flag. Only the receiver's own task sets and reads it.
-    #[inline]
-    pub(crate) fn owner_flag(&self) -> bool {
-        self.owner_flag.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_owner_flag(&self) {
-        self.owner_flag.store(true, Ordering::Relaxed);
     }
 }

@@ -10,7 +10,8 @@
 
 use crate::base::sync::AtomicUsize;
 use crate::mailbox::Overflow;
-use crate::mailbox::queue_state::{QueueState, chunk_len_max};
+use crate::mailbox::messages::MessageStore;
+use crate::mailbox::queue_state::QueueState;
 
 /// A bounded mailbox became more than 80 % full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct HighWater {
     pub(crate) capacity: u32,
 }
 
-impl<M, X: Default> QueueState<M, X> {
+impl<S: MessageStore + ?Sized, U: Default> QueueState<S, U> {
     /// The room above the mark: a fifth of the capacity, rounded up, so that every fill level above
     /// the mark is more than 80 %.
     fn room_above_high_water(&self) -> u32 {
@@ -43,7 +44,7 @@ impl<M, X: Default> QueueState<M, X> {
     /// message. While sends wait for room, there are no credits: no push may overtake them.
     #[inline]
     pub(super) fn refresh_credits(&mut self, taken: &AtomicUsize) {
-        let free = self.chunk.capacity().min(chunk_len_max::<M>()).saturating_sub(self.chunk.len()) as u32;
+        let free = self.messages.chunk_room();
         let simple = free > 0 && self.lanes == 0 && !self.closed && self.no_send_waits();
         self.credits = if simple { free.min(self.room_below_high_water(taken)) } else { 0 };
     }

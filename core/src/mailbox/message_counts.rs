@@ -6,15 +6,9 @@
 
 use crate::base::sync::Ordering;
 use crate::events::counts::Counts;
-use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue::{AnyQueue, QueueOf};
 
-impl<M, X: Default> MessageQueue<M, X> {
-    /// Counts one more accepted message that does not come through the queue, such as an item of a
-    /// feed.
-    pub(crate) fn count_accepted(&self) {
-        self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
-    }
-
+impl<S: ?Sized, U, H> QueueOf<S, U, H> {
     /// Counts one message as taken: its handler starts. Only the receiver calls this, so a plain
     /// store is enough.
     #[inline]
@@ -31,6 +25,24 @@ impl<M, X: Default> MessageQueue<M, X> {
     /// Takes back one [`count_handled`](Self::count_handled), because the message was stashed.
     pub(crate) fn uncount_handled(&self) {
         self.handled.store(self.handled.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+    }
+
+    /// Subtracts `count` from the taken messages, because the receiver will take them again.
+    pub(crate) fn uncount_taken(&self, count: usize) {
+        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Release);
+    }
+
+    /// Returns how many messages have been taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+impl<U: Default, H> AnyQueue<U, H> {
+    /// Counts one more accepted message that does not come through the queue, such as an item of a
+    /// feed.
+    pub(crate) fn count_accepted(&self) {
+        self.state.with(|state| state.accepted = state.accepted.wrapping_add(1));
     }
 
     /// Counts one taken message whose handler failed.
@@ -81,15 +93,5 @@ impl<M, X: Default> MessageQueue<M, X> {
             state.accepted = state.accepted.wrapping_add(made);
             self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(made), Ordering::Release);
         });
-    }
-
-    /// Subtracts `count` from the taken messages, because the receiver will take them again.
-    pub(crate) fn uncount_taken(&self, count: usize) {
-        self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Release);
-    }
-
-    /// Returns how many messages have been taken so far.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
     }
 }

@@ -5,8 +5,10 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `queue` | `MessageQueue`: many senders, one receiver |
+//! | `queue` | `MessageQueue`: many senders, one receiver; pushing and taking messages |
+//! | `messages` | where a queue keeps its messages, with and without their type |
 //! | `queue_state` | the part of the queue behind its lock |
+//! | `receiver` | how the receiver parks, and how the queue is closed |
 //! | `high_water` | the high-water mark, and the credits of the fast push path |
 //! | `message_counts` | accepted, taken, handled, failed, dead-lettered |
 //! | `waiting_sends` | sends that wait for room, in order |
@@ -16,13 +18,18 @@
 //! | `send_error` | `SendError` |
 //!
 //! The room knows nothing of actors. The owner of a queue can attach its own data to it (type
-//! parameter `X`), which then lives under the queue's lock.
+//! parameters `X`, `U` and `H`), under the queue's lock or beside it.
+//!
+//! Most of this code is compiled once, for queues of all message types: it sees the messages as
+//! `dyn MessageStore`. Only what moves messages is generic.
 
 pub(crate) mod control;
 pub(crate) mod high_water;
 pub(crate) mod message_counts;
+pub(crate) mod messages;
 pub(crate) mod queue;
 pub(crate) mod queue_state;
+pub(crate) mod receiver;
 pub(crate) mod reserve;
 pub(crate) mod send_error;
 pub(crate) mod signals;

@@ -1,6 +1,10 @@
 //! `MessageQueue`: the message queue of one actor, with its control word. Many senders, one
 //! receiver.
 //!
+//! This file has the operations that move messages, and is compiled for each message type. What
+//! needs no message type is in `receiver`, `control`, `message_counts`, and most of
+//! `waiting_sends` and `reserve`: methods of [`AnyQueue`], which are compiled once.
+//!
 //! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an
 //! empty one, reverses it so that it can pop from the end, and works through it without the lock.
 //! That chunk is the receiver's batch. Above 1,024 messages a full chunk moves to a backlog, so no
@@ -46,26 +50,39 @@ use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue_state::{MadeRoom, QueueState, ReceiverState};
+use crate::mailbox::messages::{MessageStore, Messages};
+use crate::mailbox::queue_state::{Admission, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, Priority, control};
+use crate::mailbox::{Mailbox, Priority};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-/// The message queue of one actor. `X` is data that the owner attaches to it.
-pub(crate) struct MessageQueue<M, X> {
+/// The message queue of one actor. `S` is where it keeps its messages. The owner attaches data: `U`
+/// under the lock, and `H` beside it.
+///
+/// The state is the last field, because it may be unsized. All other fields have the same place in
+/// every queue, so code that does not know `S` reaches them as fast.
+pub(crate) struct QueueOf<S: ?Sized, U, H> {
+    /// Data of the owner.
+    pub(crate) owner: H,
     pub(super) control_word: AtomicU32,
     pub(super) poll_state: AtomicU8,
     /// True while the receiver is parked early and no message has arrived since. It is a hint, but
     /// it is always false once a handler has waited.
-    parked_early: AtomicBool,
+    pub(super) parked_early: AtomicBool,
     pub(super) owner_flag: AtomicBool,
     /// Messages whose handler has started. Only the receiver writes it.
     pub(super) taken: AtomicUsize,
     /// Messages whose handler has returned `Ok`. Only the receiver writes it.
     pub(super) handled: AtomicUsize,
-    pub(super) state: Lock<QueueState<M, X>>,
+    pub(super) state: Lock<QueueState<S, U>>,
 }
+
+/// A queue of messages `M`. `X` is data of the owner, under the lock, that depends on `M`.
+pub(crate) type MessageQueue<M, X = (), U = (), H = ()> = QueueOf<Messages<M, X>, U, H>;
+
+/// A queue, whatever its message type.
+pub(crate) type AnyQueue<U, H> = QueueOf<dyn MessageStore, U, H>;
 
 /// What `refill` found.
 pub(crate) enum Refill<M> {
@@ -79,23 +96,28 @@ pub(crate) enum Refill<M> {
     Ended,
 }
 
-/// What `refill` found under the lock.
-enum RefillStep<M> {
-    Ready(Refill<M>),
+/// What `refill` does if there is no message.
+pub(super) enum WithoutMessage {
+    Control,
+    Ended,
     AdmitSends,
-    Empty,
+    Park,
+    CheckAgain,
 }
 
-/// The result of a push: `Some` if it passed the high-water mark, or the error with the message.
-pub(crate) type Pushed<M> = Result<Option<HighWater>, SendError<M>>;
+/// A push that was not rejected.
+pub(crate) struct Pushed<M> {
+    /// Set if the push passed the high-water mark.
+    pub(crate) high_water: Option<HighWater>,
+    /// The message that was dropped to make room, or this one.
+    pub(crate) dropped: Option<(M, DeadLetterReason)>,
+}
 
-/// The result of a push under the lock: the waker to wake, and the message that was dropped.
-type PushResult<M> = Result<(Option<Waker>, Option<(M, DeadLetterReason)>), SendError<M>>;
-
-impl<M, X: Default> MessageQueue<M, X> {
+impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
     #[inline]
-    pub(crate) fn new(kind: Mailbox) -> Self {
+    pub(crate) fn new(kind: Mailbox, owner: H) -> Self {
         Self {
+            owner,
             control_word: AtomicU32::new(0),
             poll_state: AtomicU8::new(PollState::Outside as u8),
             parked_early: AtomicBool::new(false),
@@ -106,29 +128,26 @@ impl<M, X: Default> MessageQueue<M, X> {
         }
     }
 
-    /// Pushes a message without waiting. A message that is dropped to make room is passed to
-    /// `dead_letter`, outside the lock.
+    /// Returns this queue without its message type, for code that is compiled once.
     #[inline]
-    pub(crate) fn push(&self, message: M, dead_letter: impl FnOnce(M, DeadLetterReason)) -> Pushed<M> {
-        match self.push_fast(message) {
-            Ok(()) => Ok(None),
-            Err(message) => self.push_slow(message, Priority::NORMAL, true, dead_letter),
-        }
+    pub(crate) fn any(&self) -> &AnyQueue<U, H> {
+        self
     }
 
-    /// Pushes a message if there is room, and ignores the overflow rule.
+    /// Pushes a message if there is room, and ignores the overflow rule. Returns `Some` if the push
+    /// passed the high-water mark.
     #[inline]
-    pub(crate) fn try_push(&self, message: M) -> Pushed<M> {
+    pub(crate) fn try_push(&self, message: M) -> Result<Option<HighWater>, SendError<M>> {
         match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slow(message, Priority::NORMAL, false, |_, _| {}),
+            Err(message) => self.push_slow(message, Priority::NORMAL, false).map(|pushed| pushed.high_water),
         }
     }
 
     /// Fast path of nearly every push: there is room, and the chunk has free memory. Returns the
     /// message if the slow path is needed.
     #[inline]
-    pub(super) fn push_fast(&self, message: M) -> Result<(), M> {
+    pub(crate) fn push_fast(&self, message: M) -> Result<(), M> {
         let mut message = Some(message);
         let waker = self.state.with(|state| {
             if state.credits > 0
@@ -136,7 +155,7 @@ impl<M, X: Default> MessageQueue<M, X> {
             {
                 state.credits -= 1;
                 state.accepted = state.accepted.wrapping_add(1);
-                state.chunk.push(message);
+                state.messages.chunk.push(message);
                 return state.unpark_if_idle();
             }
             None
@@ -148,58 +167,31 @@ impl<M, X: Default> MessageQueue<M, X> {
         message.map_or(Ok(()), Err)
     }
 
-    /// Slow path of a push: every case without credits.
+    /// Slow path of a push: every case without credits. Waiting sends go first.
     #[cold]
-    pub(crate) fn push_slow(
-        &self,
-        message: M,
-        priority: Priority,
-        may_drop: bool,
-        dead_letter: impl FnOnce(M, DeadLetterReason),
-    ) -> Pushed<M> {
-        let (pushed, admitted, high_water) = self.state.with(|state| {
-            // Waiting sends go first.
-            let admitted = self.admit_locked(state);
-            let pushed = self.push_locked(state, message, priority, may_drop);
-            let high_water = if pushed.is_ok() { state.check_high_water(&self.taken) } else { None };
-            (pushed, admitted, high_water)
+    pub(crate) fn push_slow(&self, message: M, priority: Priority, may_drop: bool) -> Result<Pushed<M>, SendError<M>> {
+        let mut to_wake = Vec::new();
+        let pushed = self.state.with(|state| {
+            let dropped = match self.any().begin_push(state, priority, may_drop, &mut to_wake) {
+                Ok(Admission::Enqueue) => {
+                    state.messages.enqueue(message, state.position(priority));
+                    None
+                }
+                Ok(Admission::ReplaceOldest(reason)) => {
+                    let oldest = state.messages.pop_oldest();
+                    state.messages.enqueue(message, state.position(priority));
+                    oldest.map(|oldest| (oldest, reason))
+                }
+                Ok(Admission::DropIncoming(reason)) => Some((message, reason)),
+                Err(error) => return Err(error.with_message(message)),
+            };
+            let (high_water, receiver) = self.any().finish_push(state);
+            Ok((Pushed { high_water, dropped }, receiver))
         });
-        wakers::wake_each(admitted);
-        let (waker, dropped) = pushed?;
-        wakers::wake_each(waker);
-        if let Some((message, reason)) = dropped {
-            dead_letter(message, reason);
-        }
-        Ok(high_water)
-    }
-
-    fn push_locked(&self, state: &mut QueueState<M, X>, message: M, priority: Priority, may_drop: bool) -> PushResult<M> {
-        if state.closed {
-            return Err(SendError::Closed(message));
-        }
-        if priority != Priority::NORMAL && !state.has_priorities() {
-            return Err(SendError::NoPriorities(message));
-        }
-        if state.room(&self.taken) > 0 {
-            state.enqueue(message, priority);
-            state.refresh_credits(&self.taken);
-            return Ok((state.unpark_if_idle(), None));
-        }
-        if !may_drop {
-            return Err(SendError::Full(message));
-        }
-        match state.make_room(priority) {
-            MadeRoom::Made(dropped) => {
-                state.enqueue(message, priority);
-                Ok((state.unpark_if_idle(), dropped))
-            }
-            MadeRoom::DropIncoming(reason) => {
-                state.accepted = state.accepted.wrapping_add(1);
-                state.count_removed();
-                Ok((None, Some((message, reason))))
-            }
-            MadeRoom::Refused => Err(SendError::Full(message)),
-        }
+        wakers::wake_each(to_wake);
+        let (pushed, receiver) = pushed?;
+        wakers::wake_each(receiver);
+        Ok(pushed)
     }
 
     /// Takes the only queued message, counts it as taken, and parks the receiver. Returns `None` if
@@ -208,10 +200,11 @@ impl<M, X: Default> MessageQueue<M, X> {
     pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;
         let message = self.state.with(|state| {
-            if state.closed || self.control_word() != 0 {
+            if state.closed || self.control_word() != 0 || !state.no_send_waits() {
                 return None;
             }
-            let message = state.take_single()?;
+            let message = state.messages.take_single()?;
+            state.last_batch_len = 1;
             self.count_taken();
             state.refresh_credits(&self.taken);
             state.receiver = ReceiverState::Idle;
@@ -223,150 +216,55 @@ impl<M, X: Default> MessageQueue<M, X> {
         message
     }
 
-    /// Returns true if nothing has arrived since the receiver parked early, so it may return
-    /// `Pending` at once.
-    #[inline]
-    pub(crate) fn is_still_parked(&self) -> bool {
-        self.parked_early.load(Ordering::Relaxed)
-    }
-
     /// Fills `batch`, which must be empty. If there is nothing to take and `may_park` is true,
     /// parks the receiver.
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
-        let mut replaced = None;
-        let found = self.state.with(|state| {
-            if state.take_batch(batch) {
-                state.refresh_credits(&self.taken);
-                return RefillStep::Ready(Refill::Messages);
-            }
-            if self.control_word() & !control::PASSIVE != 0 {
-                return RefillStep::Ready(Refill::Control);
-            }
-            if state.closed && state.no_reservations() {
-                return RefillStep::Ready(Refill::Ended);
-            }
-            // This checks the list under the lock, not the bit before it. A send that has just
-            // joined the list may not have seen the room that the receiver made, and would
-            // otherwise wait beside an empty queue.
-            if state.cold.is_some() && !state.no_send_waits() && !state.closed && state.room(&self.taken) > 0 {
-                return RefillStep::AdmitSends;
-            }
-            if may_park {
-                state.receiver = ReceiverState::Idle;
-                state.keep_small_chunk(batch);
-                state.refresh_credits(&self.taken);
-                replaced = state.store_waker(waker);
-            }
-            RefillStep::Empty
-        });
-        drop(replaced);
-        match found {
-            RefillStep::Ready(refill) => {
-                // The oldest message goes last, because the batch is popped from its end.
-                if batch.len() > 1 {
-                    batch.reverse();
+        loop {
+            let mut replaced = None;
+            let found = self.state.with(|state| {
+                if state.messages.take_batch(batch, &mut state.last_batch_len) {
+                    state.refresh_credits(&self.taken);
+                    return None;
                 }
-                Poll::Ready(refill)
-            }
-            RefillStep::AdmitSends => {
-                self.admit();
-                self.refill(batch, may_park, waker)
-            }
-            RefillStep::Empty => {
-                if may_park && batch.capacity() > 0 {
-                    *batch = Vec::new();
+                let next = self.any().without_message(state, may_park);
+                if let WithoutMessage::Park = next {
+                    state.messages.keep_small_chunk(batch);
+                    state.refresh_credits(&self.taken);
+                    replaced = state.store_waker(waker);
                 }
-                Poll::Pending
+                Some(next)
+            });
+            drop(replaced);
+            match found {
+                None => {
+                    // The oldest message goes last, because the batch is popped from its end.
+                    if batch.len() > 1 {
+                        batch.reverse();
+                    }
+                    return Poll::Ready(Refill::Messages);
+                }
+                Some(WithoutMessage::Control) => return Poll::Ready(Refill::Control),
+                Some(WithoutMessage::Ended) => return Poll::Ready(Refill::Ended),
+                Some(WithoutMessage::AdmitSends) => self.any().admit(),
+                Some(WithoutMessage::Park) => {
+                    if batch.capacity() > 0 {
+                        *batch = Vec::new();
+                    }
+                    return Poll::Pending;
+                }
+                Some(WithoutMessage::CheckAgain) => return Poll::Pending,
             }
         }
     }
 
-    /// Stores the waker of a receiver whose handler is pending, so that a cancel can wake it.
-    /// Returns false if a cancel came first.
-    pub(crate) fn park_in_handler(&self, waker: &Waker) -> bool {
-        self.parked_early.store(false, Ordering::Relaxed);
-        let mut old = None;
-        let admitted = self.state.with(|state| {
-            state.receiver = ReceiverState::InHandler;
-            old = state.store_waker(waker);
-            if self.control_word() & control::WAITING_SENDS == 0 { Vec::new() } else { self.admit_locked(state) }
-        });
-        drop(old);
-        wakers::wake_each(admitted);
-        !self.must_cancel()
+    /// Runs `f` on the owner's data that depends on the message type, under the lock. `f` must not
+    /// wake, drop or call user code.
+    pub(crate) fn with_message_data<R>(&self, f: impl FnOnce(&mut X) -> R) -> R {
+        self.state.with(|state| f(&mut state.messages.cold(state.lanes).attached))
     }
 
-    /// Parks a suspended receiver until a control bit is set or the queue is closed.
-    pub(crate) fn poll_control(&self, waker: &Waker) -> Poll<()> {
-        let mut old = None;
-        let mut admitted = Vec::new();
-        let polled = self.state.with(|state| {
-            if state.closed || self.control_word() & !control::PASSIVE != 0 {
-                return Poll::Ready(());
-            }
-            admitted = self.admit_locked(state);
-            state.receiver = ReceiverState::Suspended;
-            old = state.store_waker(waker);
-            Poll::Pending
-        });
-        drop(old);
-        wakers::wake_each(admitted);
-        polled
-    }
-
-    /// Parks a receiver that waits only for a change of control, and stores its waker. Returns
-    /// false if the control word or the closed flag differs from what the receiver has seen.
-    pub(crate) fn park_until_control_changes(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
-        let (mut old, mut admitted) = (None, Vec::new());
-        let parked = self.state.with(|state| {
-            if self.control_word() != seen || state.closed != seen_closed {
-                return false;
-            }
-            admitted = self.admit_locked(state);
-            state.receiver = ReceiverState::Suspended;
-            old = state.store_waker(waker);
-            true
-        });
-        drop(old);
-        wakers::wake_each(admitted);
-        parked
-    }
-
-    /// Accepts messages again after a close.
-    pub(crate) fn reopen(&self) {
-        self.state.with(|state| state.closed = false);
-    }
-
-    /// Stops accepting messages. Waiting sends get their messages back. Returns the waker of a
-    /// parked receiver.
-    pub(crate) fn close(&self) -> Option<Waker> {
-        let (receiver, senders) = self.state.with(|state| {
-            let senders = state.close();
-            let is_parked = matches!(state.receiver, ReceiverState::Idle | ReceiverState::Suspended);
-            (if is_parked { state.unpark() } else { None }, senders)
-        });
-        wakers::wake_each(senders.into_iter().flatten());
-        receiver
-    }
-
-    /// As [`close`](Self::close), called by the receiver itself. Returns true if the queue is
-    /// empty; it then stays empty.
-    pub(crate) fn close_by_receiver(&self) -> bool {
-        let (empty, senders) = self.state.with(|state| {
-            let senders = state.close();
-            (state.is_empty(), senders)
-        });
-        if let Some(senders) = senders {
-            wakers::wake_each(senders);
-        }
-        empty
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.with(|state| state.closed)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.with(|state| state.is_empty())
+    /// As [`with_message_data`](Self::with_message_data), but does nothing if there is none.
+    pub(crate) fn with_message_data_if_any<R>(&self, f: impl FnOnce(&mut X) -> R) -> Option<R> {
+        self.state.with(|state| state.messages.cold.as_mut().map(|cold| f(&mut cold.attached)))
     }
 }

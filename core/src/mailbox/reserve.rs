@@ -24,11 +24,11 @@ use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::{MadeRoom, QueueState, ReceiverState, WaitingSend};
+use crate::mailbox::messages::OldestPart;
+use crate::mailbox::queue::{AnyQueue, MessageQueue};
+use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Overflow, Priority, control};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -46,7 +46,7 @@ pub(crate) type Rejected<M> = (M, Option<DeadLetterReason>);
 /// A reservation, and `Some` if it passed the high-water mark.
 pub(crate) type Reserved = (Reservation, Option<HighWater>);
 
-impl<M, X: Default> MessageQueue<M, X> {
+impl<U: Default, H> AnyQueue<U, H> {
     /// Reserves room without waiting. If the mailbox is full, `may_drop` allows its overflow rule
     /// to drop a message.
     pub(crate) fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reserved, SendError<()>> {
@@ -112,7 +112,7 @@ impl<M, X: Default> MessageQueue<M, X> {
                 return (Poll::Ready(Ok(self.reserve_locked(state, Reservation { priority, drop_reason: None }))), admitted);
             }
             if key.is_none() && waker.is_some() {
-                *key = Some(self.add_waiting(state, WaitingSend { message: None, priority, waker: waker.take() }));
+                *key = Some(self.add_waiting(state, WaitingSend { slot: None, priority, waker: waker.take() }));
             }
             (Poll::Pending, admitted)
         });
@@ -121,7 +121,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         polled
     }
 
-    fn reserve_locked(&self, state: &mut QueueState<M, X>, reservation: Reservation) -> Reserved {
+    fn reserve_locked(&self, state: &mut AnyQueueState<U>, reservation: Reservation) -> Reserved {
         state.accepted = state.accepted.wrapping_add(1);
         state.cold().reserved += 1;
         let high_water = state.check_high_water(&self.taken);
@@ -141,37 +141,23 @@ impl<M, X: Default> MessageQueue<M, X> {
         wakers::wake_each(to_wake);
     }
 
-    /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
-    /// make room, or this one.
-    pub(crate) fn fill(&self, reservation: Reservation, message: M) -> Option<Rejected<M>> {
-        let (rejected, waker) = self.state.with(|state| {
-            let cold = state.cold();
-            cold.reserved -= 1;
-            if cold.receiver_gone {
-                return (Some((message, None)), None);
+    /// Decides about the message of a reservation, and counts the message that will be dropped.
+    /// Returns `None` if the receiver is gone.
+    fn begin_fill(&self, state: &mut AnyQueueState<U>, reservation: &Reservation) -> Option<Admission> {
+        let cold = state.cold();
+        cold.reserved -= 1;
+        if cold.receiver_gone {
+            return None;
+        }
+        let evicts = matches!(state.overflow, Overflow::DropOldest | Overflow::Conflate);
+        Some(match reservation.drop_reason {
+            Some(reason) => {
+                state.count_removed();
+                Admission::DropIncoming(reason)
             }
-            let evicts = matches!(state.overflow, Overflow::DropOldest | Overflow::Conflate);
-            let made = match reservation.drop_reason {
-                Some(reason) => MadeRoom::DropIncoming(reason),
-                None if evicts && state.queued(&self.taken) > state.capacity as usize => state.make_room(reservation.priority),
-                None => MadeRoom::Made(None),
-            };
-            let rejected = match made {
-                MadeRoom::DropIncoming(reason) => {
-                    state.count_removed();
-                    Some((message, Some(reason)))
-                }
-                MadeRoom::Made(dropped) => {
-                    state.enqueue_accepted(message, reservation.priority);
-                    dropped.map(|(dropped, reason)| (dropped, Some(reason)))
-                }
-                MadeRoom::Refused => unreachable!("a mailbox that evicts makes room"),
-            };
-            state.refresh_credits(&self.taken);
-            (rejected, state.unpark_if_idle())
-        });
-        wakers::wake_each(waker);
-        rejected
+            None if evicts && state.queued(&self.taken) > state.capacity as usize => state.make_room(reservation.priority),
+            None => Admission::Enqueue,
+        })
     }
 
     /// Releases a reservation whose message could not be made. It counts as failed.
@@ -192,7 +178,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     /// After room was freed without a message: admits waiting sends. Returns their wakers, and the
     /// receiver's if it is idle, because it may have waited for this reservation or has messages
     /// now.
-    fn after_release(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
+    fn after_release(&self, state: &mut AnyQueueState<U>) -> Vec<Waker> {
         let mut to_wake = self.admit_locked(state);
         if state.no_send_waits() {
             self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
@@ -200,6 +186,16 @@ impl<M, X: Default> MessageQueue<M, X> {
         state.refresh_credits(&self.taken);
         to_wake.extend(state.unpark_if_idle());
         to_wake
+    }
+
+    /// No message is left: ready if none is being made, else parks the receiver.
+    fn without_remaining(&self, state: &mut AnyQueueState<U>, waker: &Waker, replaced: &mut Option<Waker>) -> Poll<()> {
+        if state.no_reservations() {
+            return Poll::Ready(());
+        }
+        state.receiver = ReceiverState::Idle;
+        *replaced = state.store_waker(waker);
+        Poll::Pending
     }
 
     /// Records that no message will be taken any more. The caller settles the counts.
@@ -210,24 +206,46 @@ impl<M, X: Default> MessageQueue<M, X> {
             }
         });
     }
+}
+
+impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
+    /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
+    /// make room, or this one.
+    pub(crate) fn fill(&self, reservation: Reservation, message: M) -> Option<Rejected<M>> {
+        let (rejected, waker) = self.state.with(|state| {
+            let at = state.position(reservation.priority);
+            let rejected = match self.any().begin_fill(state, &reservation) {
+                None => return (Some((message, None)), None),
+                Some(Admission::DropIncoming(reason)) => Some((message, Some(reason))),
+                Some(Admission::Enqueue) => {
+                    state.messages.enqueue(message, at);
+                    None
+                }
+                Some(Admission::ReplaceOldest(reason)) => {
+                    let oldest = state.messages.pop_oldest();
+                    state.messages.enqueue(message, at);
+                    oldest.map(|oldest| (oldest, Some(reason)))
+                }
+            };
+            state.refresh_credits(&self.taken);
+            (rejected, state.unpark_if_idle())
+        });
+        wakers::wake_each(waker);
+        rejected
+    }
 
     /// Takes the next part of the remaining messages after the exit, oldest last.
     pub(crate) fn take_remaining(&self) -> Option<Vec<M>> {
-        self.state.with(QueueState::take_oldest_part).map(oldest_last)
+        self.state.with(|state| state.messages.take_oldest_part()).map(oldest_last)
     }
 
     /// Takes the remaining messages after the exit, part by part. Returns `None` after the last
     /// one, and parks the receiver while messages are still being made.
     pub(crate) fn poll_remaining(&self, waker: &Waker) -> Poll<Option<Vec<M>>> {
         let mut replaced = None;
-        let polled = self.state.with(|state| match state.take_oldest_part() {
+        let polled = self.state.with(|state| match state.messages.take_oldest_part() {
             Some(left) => Poll::Ready(Some(left)),
-            None if state.no_reservations() => Poll::Ready(None),
-            None => {
-                state.receiver = ReceiverState::Idle;
-                replaced = state.store_waker(waker);
-                Poll::Pending
-            }
+            None => self.any().without_remaining(state, waker, &mut replaced).map(|()| None),
         });
         drop(replaced);
         polled.map(|left| left.map(oldest_last))
@@ -235,24 +253,8 @@ impl<M, X: Default> MessageQueue<M, X> {
 }
 
 /// Reverses a part of the queue, so that the oldest message is popped first.
-fn oldest_last<M>((chunk, lane): (Vec<M>, VecDeque<M>)) -> Vec<M> {
+fn oldest_last<M>((chunk, lane): OldestPart<M>) -> Vec<M> {
     let mut left = if lane.is_empty() { chunk } else { lane.into() };
     left.reverse();
     left
-}
-
-impl<M, X: Default> QueueState<M, X> {
-    /// Fails if the queue can never accept a message of this priority.
-    fn check_accepts(&self, priority: Priority) -> Result<(), SendError<()>> {
-        match () {
-            () if self.closed => Err(SendError::Closed(())),
-            () if priority != Priority::NORMAL && !self.has_priorities() => Err(SendError::NoPriorities(())),
-            () => Ok(()),
-        }
-    }
-
-    /// Returns true if every reservation was filled or failed.
-    pub(super) fn no_reservations(&self) -> bool {
-        self.cold.as_ref().is_none_or(|cold| cold.reserved == 0)
-    }
 }

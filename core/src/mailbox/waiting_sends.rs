@@ -1,13 +1,16 @@
 //! Sends that wait for room: a list in order of arrival. A send is admitted when the receiver makes
 //! room, or beyond the capacity to break a wait cycle.
 //!
+//! The list has the keys and wakers of the sends; their messages are in slots of `Messages`.
+//!
 //! Lock rule: wakers of senders are user code. They are cloned, woken and dropped outside the lock.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::MessageQueue;
-use crate::mailbox::queue_state::{QueueState, WaitingSend};
+use crate::mailbox::messages::Messages;
+use crate::mailbox::queue::{AnyQueue, MessageQueue};
+use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
@@ -23,7 +26,15 @@ pub(crate) struct Sent {
     pub(crate) receiver_behind: bool,
 }
 
-impl<M, X: Default> MessageQueue<M, X> {
+/// What happens to the message of a send that found no room.
+enum SendPlace {
+    /// There is room now. It counts as accepted.
+    Queue,
+    /// It waits in this slot, under this key.
+    Slot { key: u64, slot: usize },
+}
+
+impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
     /// Pushes a message into the queue, or into the waiting list if there is no room.
     #[inline]
     pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
@@ -38,65 +49,110 @@ impl<M, X: Default> MessageQueue<M, X> {
 
     #[cold]
     fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
-        match self.push_slow(message, priority, false, |_, _| {}) {
-            Ok(high_water) => Ok(Sent { waiting: None, high_water, receiver_behind: self.receiver_is_behind() }),
-            Err(SendError::Full(message)) => self.wait_for_room(message, priority, waker.clone()),
-            Err(refused) => Err(refused),
-        }
-    }
-
-    fn wait_for_room(&self, message: M, priority: Priority, waker: Waker) -> Result<Sent, SendError<M>> {
-        let mut waker = Some(waker);
-        let (sent, to_wake) = self.state.with(|state| {
-            if state.closed {
-                return (Err(SendError::Closed(message)), Vec::new());
+        let message = match self.push_slow(message, priority, false) {
+            Ok(pushed) => {
+                let receiver_behind = self.any().receiver_is_behind();
+                return Ok(Sent { waiting: None, high_water: pushed.high_water, receiver_behind });
             }
-            let mut to_wake = self.admit_locked(state);
-            let waiting = if state.no_send_waits() && state.room(&self.taken) > 0 {
-                state.enqueue(message, priority);
-                to_wake.extend(state.unpark_if_idle());
-                None
-            } else {
-                // The receiver need not be woken. While it is parked it takes nothing, so no room
-                // appears; and before it parks it admits waiting sends.
-                Some(self.add_waiting(state, WaitingSend { message: Some(message), priority, waker: waker.take() }))
+            Err(SendError::Full(message)) => message,
+            Err(rejected) => return Err(rejected),
+        };
+        let (mut waker, mut to_wake) = (Some(waker.clone()), Vec::new());
+        let sent = self.state.with(|state| {
+            let waiting = match self.any().begin_wait(state, priority, &mut waker, &mut to_wake) {
+                Ok(SendPlace::Queue) => {
+                    state.messages.enqueue(message, state.position(priority));
+                    None
+                }
+                Ok(SendPlace::Slot { key, slot }) => {
+                    state.messages.keep_waiting(slot, message, state.lanes);
+                    Some(key)
+                }
+                Err(error) => return Err(error.with_message(message)),
             };
-            let high_water = state.check_high_water(&self.taken);
-            state.refresh_credits(&self.taken);
-            (Ok(Sent { waiting, high_water, receiver_behind: false }), to_wake)
+            let (high_water, receiver) = self.any().finish_push(state);
+            to_wake.extend(receiver);
+            Ok(Sent { waiting, high_water, receiver_behind: false })
         });
         wakers::discard(waker);
         wakers::wake_each(to_wake);
         sent
     }
 
+    /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
+    pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
+        // The waker is updated first: a close that comes after the check below wakes it.
+        if !self.any().update_waker(key, waker) {
+            return Poll::Ready(Ok(()));
+        }
+        let polled = self.state.with(|state| {
+            // The send may have been admitted since.
+            let closed = state.closed;
+            match state.cold.as_mut().map(|cold| &mut cold.waiting) {
+                Some(waiting) if !closed && waiting.contains_key(&key) => Poll::Pending,
+                _ => Poll::Ready(state.remove_with_message(key)),
+            }
+        });
+        polled.map(|(message, waker)| {
+            wakers::discard(waker);
+            message.map_or(Ok(()), |message| Err(SendError::Closed(message)))
+        })
+    }
+
+    /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
+    pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
+        let (message, waker) = self.state.with(|state| {
+            let withdrawn = state.remove_with_message(key);
+            self.any().refresh_after_admission(state);
+            withdrawn
+        });
+        wakers::discard(waker);
+        message
+    }
+}
+
+impl<M: Send + 'static, X: Default + Send + 'static, U: Default> QueueState<Messages<M, X>, U> {
+    /// Removes a waiting send, if it still waits. Returns its message and its waker.
+    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<Waker>) {
+        let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
+        let message = waiting.slot.and_then(|slot| self.messages.take_waiting(slot));
+        let state: &mut AnyQueueState<U> = self;
+        state.release_slot(waiting.slot);
+        (message, waiting.waker)
+    }
+}
+
+impl<U: Default, H> AnyQueue<U, H> {
+    /// Begins the wait of a send that found no room, unless there is room by now.
+    fn begin_wait(
+        &self,
+        state: &mut AnyQueueState<U>,
+        priority: Priority,
+        waker: &mut Option<Waker>,
+        to_wake: &mut Vec<Waker>,
+    ) -> Result<SendPlace, SendError<()>> {
+        if state.closed {
+            return Err(SendError::Closed(()));
+        }
+        *to_wake = self.admit_locked(state);
+        if state.no_send_waits() && state.room(&self.taken) > 0 {
+            state.accepted = state.accepted.wrapping_add(1);
+            return Ok(SendPlace::Queue);
+        }
+        let slot = state.new_slot();
+        let key = self.add_waiting(state, WaitingSend { slot: Some(slot), priority, waker: waker.take() });
+        Ok(SendPlace::Slot { key, slot })
+    }
+
     /// Adds a send to the end of the waiting list. Credits become 0, so later pushes take the slow
     /// path and cannot overtake it.
-    pub(super) fn add_waiting(&self, state: &mut QueueState<M, X>, waiting: WaitingSend<M>) -> u64 {
+    pub(super) fn add_waiting(&self, state: &mut AnyQueueState<U>, waiting: WaitingSend) -> u64 {
         state.credits = 0;
         let cold = state.cold();
         cold.next_key += 1;
         cold.waiting.insert(cold.next_key, waiting);
         self.control_word.fetch_or(control::WAITING_SENDS, Ordering::Relaxed);
         cold.next_key
-    }
-
-    /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
-    pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
-        // The waker is updated first: a close that comes after the check below wakes it.
-        if !self.update_waker(key, waker) {
-            return Poll::Ready(Ok(()));
-        }
-        let taken_back = self.state.with(|state| {
-            let closed = state.closed;
-            let waiting = &mut state.cold.as_mut()?.waiting;
-            // The send may have been admitted since.
-            if closed || !waiting.contains_key(&key) { Some(waiting.remove(&key)) } else { None }
-        });
-        let Some(taken_back) = taken_back else { return Poll::Pending };
-        let Some(WaitingSend { message, waker, .. }) = taken_back else { return Poll::Ready(Ok(())) };
-        wakers::discard(waker);
-        Poll::Ready(message.map_or(Ok(()), |message| Err(SendError::Closed(message))))
     }
 
     /// Sets the waker of a waiting send. Returns false if it no longer waits.
@@ -115,22 +171,6 @@ impl<M, X: Default> MessageQueue<M, X> {
             return waits;
         }
         known.is_some()
-    }
-
-    /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
-    pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
-        let withdrawn = self.state.with(|state| {
-            let withdrawn = state.cold.as_mut()?.waiting.remove(&key);
-            if state.no_send_waits() {
-                self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
-                state.refresh_credits(&self.taken);
-            }
-            withdrawn
-        });
-        withdrawn.and_then(|waiting| {
-            wakers::discard(waiting.waker);
-            waiting.message
-        })
     }
 
     /// Returns true if the send with this key waits for room. After a close no send waits.
@@ -162,7 +202,7 @@ impl<M, X: Default> MessageQueue<M, X> {
         beyond
     }
 
-    pub(super) fn admit_locked(&self, state: &mut QueueState<M, X>) -> Vec<Waker> {
+    pub(super) fn admit_locked(&self, state: &mut AnyQueueState<U>) -> Vec<Waker> {
         let mut admitted = Vec::new();
         // After a close the senders take their messages back. A message admitted now might find no
         // receiver to handle it or to make it a dead letter.
@@ -181,7 +221,7 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 
     /// Updates the credits and the control bit after sends have left the waiting list.
-    fn refresh_after_admission(&self, state: &mut QueueState<M, X>) {
+    pub(super) fn refresh_after_admission(&self, state: &mut AnyQueueState<U>) {
         state.refresh_credits(&self.taken);
         if state.no_send_waits() {
             self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
@@ -194,13 +234,39 @@ impl<M, X: Default> MessageQueue<M, X> {
     }
 }
 
-impl<M, X: Default> QueueState<M, X> {
+impl<U: Default> AnyQueueState<U> {
     /// Moves a waiting send into the queue, or grants its room. Returns the waker of its sender.
-    fn admit_send(&mut self, key: u64, waiting: WaitingSend<M>) -> Option<Waker> {
-        match waiting.message {
-            Some(message) => self.enqueue(message, waiting.priority),
+    fn admit_send(&mut self, key: u64, waiting: WaitingSend) -> Option<Waker> {
+        match waiting.slot {
+            Some(slot) => {
+                self.accepted = self.accepted.wrapping_add(1);
+                let at = self.position(waiting.priority);
+                self.messages.enqueue_waiting(slot, at);
+                self.release_slot(Some(slot));
+            }
             None => drop(self.cold().granted.insert(key)),
         }
         waiting.waker
+    }
+
+    /// Returns a free slot for the message of a waiting send.
+    fn new_slot(&mut self) -> usize {
+        let cold = self.cold();
+        cold.free_slots.pop().unwrap_or_else(|| {
+            cold.slots += 1;
+            cold.slots - 1
+        })
+    }
+
+    /// Frees the slot of a send that has left the waiting list. The last one frees the memory.
+    fn release_slot(&mut self, slot: Option<usize>) {
+        let cold = self.cold();
+        if !cold.waiting.is_empty() {
+            cold.free_slots.extend(slot);
+        } else if cold.slots > 0 {
+            cold.free_slots = Vec::new();
+            cold.slots = 0;
+            self.messages.free_waiting_slots();
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! while it has nothing to do). The receiver works like the loop of the cell.
 
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, control};
+use crate::mailbox::{Mailbox, Priority, control};
 use crate::models::{Received, Receiver, block_on, cell, explore};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -29,9 +29,9 @@ fn loom_a1_a2_two_senders_against_a_parking_receiver() {
 
         let place = |message| receiver.handled.iter().position(|handled| *handled == message).unwrap();
         assert!(place(1) < place(2) && place(3) < place(4), "{:?}", receiver.handled);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.handled == 4, "{counts}");
-        assert_eq!(cell.mailbox().len(), 0);
+        assert_eq!(cell.mailbox().any().len(), 0);
     });
 }
 
@@ -42,7 +42,7 @@ fn loom_a7_stop_against_push_and_parking() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let stopper = thread::spawn(move || to.any().raise(control::STOP));
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
@@ -52,7 +52,7 @@ fn loom_a7_stop_against_push_and_parking() {
         let seen = receiver.handled.len() + receiver.dead_letters.len();
         assert_eq!(seen, usize::from(sent.is_ok()), "accepted once, so it comes to one end");
         assert!(sent.is_ok() || sent == Err(SendError::Closed(1)));
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -63,16 +63,16 @@ fn loom_a7_close_against_push_and_parking() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.close());
+        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()), "what was accepted before the end of input is handled");
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.dead_lettered == 0, "{counts}");
-        assert!(cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().is_empty());
     });
 }
 
@@ -85,7 +85,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || to.mailbox().try_push(2));
         let to = Arc::clone(&cell);
-        let canceller = thread::spawn(move || to.raise(control::CANCEL));
+        let canceller = thread::spawn(move || to.any().raise(control::CANCEL));
         let mut receiver = Receiver::of(&cell);
         let mailbox = cell.mailbox();
         drop(block_on(poll_fn(|cx| mailbox.refill(&mut receiver.batch, true, cx.waker()))));
@@ -94,19 +94,19 @@ fn loom_a7_cancel_against_a_pending_handler() {
         block_on(poll_fn(|cx| {
             // As the guard of a pending handler does.
             while !mailbox.must_cancel() {
-                if mailbox.park_in_handler(cx.waker()) {
+                if mailbox.any().park_in_handler(cx.waker()) {
                     return Poll::Pending;
                 }
             }
             Poll::Ready(())
         }));
-        mailbox.count_failed();
+        mailbox.any().count_failed();
         receiver.leave();
         let sent = sender.join().unwrap();
         canceller.join().unwrap();
 
         assert_eq!(receiver.dead_letters, if sent.is_ok() { vec![2] } else { vec![] });
-        let counts = mailbox.counts();
+        let counts = mailbox.any().counts();
         assert!(counts.is_settled() && counts.failed == 1, "{counts}");
     });
 }
@@ -119,21 +119,20 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let mut dead_letters = vec![];
-                assert!(to.mailbox().push(message, |dropped, _| dead_letters.push(dropped)).is_ok());
-                dead_letters
+                let pushed = to.mailbox().push_slow(message, Priority::NORMAL, true).unwrap_or_else(|error| panic!("{error}"));
+                pushed.dropped.map(|(dropped, _)| dropped)
             })
         });
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.next(), Received::Message);
         let mut seen: Vec<_> = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
-        cell.close();
+        cell.any().close();
         assert_eq!(receiver.drain(), Received::End);
 
         seen.append(&mut receiver.handled);
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
-        assert!(cell.mailbox().counts().is_settled());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 
@@ -152,7 +151,7 @@ fn loom_a9_two_senders_against_a_receiver_that_parks_early() {
         senders.into_iter().for_each(|sender| sender.join().unwrap());
 
         assert_eq!(receiver.handled.iter().sum::<u32>(), 3);
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -163,7 +162,7 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let stopper = thread::spawn(move || to.any().raise(control::STOP));
         let mut receiver = Receiver::parking_early(&cell);
         assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
@@ -171,7 +170,7 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
         stopper.join().unwrap();
 
         assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), usize::from(sent.is_ok()));
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -182,14 +181,14 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || to.mailbox().try_push(1));
         let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.close());
+        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::parking_early(&cell);
         assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
         closer.join().unwrap();
 
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()));
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -210,7 +209,7 @@ fn loom_a9_a_handler_that_waits_after_parking_early() {
                     return Poll::Pending;
                 }
                 if !core::mem::replace(&mut waited, true) {
-                    assert!(cell.mailbox().park_in_handler(cx.waker()));
+                    assert!(cell.mailbox().any().park_in_handler(cx.waker()));
                     // The handler's own event has arrived.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;

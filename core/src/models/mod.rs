@@ -33,7 +33,7 @@ use crate::actor::cell::Cell;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::ids::name::Name;
-use crate::mailbox::queue::{MessageQueue, Refill};
+use crate::mailbox::queue::Refill;
 use crate::mailbox::{Mailbox, control};
 use crate::tree::Tree;
 use crate::tree::node::{Node, NodeParent};
@@ -148,11 +148,7 @@ fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
 
 fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>> {
     let id = tree.next_id();
-    Arc::new(Cell::new(
-        Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)),
-        MessageQueue::new(mailbox),
-        None,
-    ))
+    Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)), mailbox, None))
 }
 
 /// Creates a cell whose mailbox is full with message 1.
@@ -253,10 +249,10 @@ impl<M: Send + 'static> Receiver<M> {
     /// Ends like an actor: closes the mailbox and turns the remaining messages into dead letters.
     fn leave(&mut self) {
         let mailbox = self.cell.mailbox();
-        drop(mailbox.close());
+        drop(mailbox.any().close());
         loop {
             while let Some(message) = self.batch.pop() {
-                mailbox.count_removed();
+                mailbox.any().count_removed();
                 self.dead_letters.push(message);
             }
             match block_on(poll_fn(|cx| mailbox.poll_remaining(cx.waker()))) {

@@ -101,7 +101,7 @@ fn loom_a10_reply_held_for_the_outcome() {
             drop(reply);
             drop(inside);
             assert!(actor.mailbox().control_word() & control::UNANSWERED != 0);
-            let held = actor.take_unanswered();
+            let held = actor.any().take_unanswered();
             assert_eq!(held.len(), 1);
             held.into_iter().for_each(|reply| reply.answer(AskError::Cancelled(Cause::Dropped)));
         });
@@ -125,8 +125,8 @@ fn loom_a10_ask_against_the_end_of_the_actor() {
         });
         let answer = block_on(Ask::new(&cell, |reply| reply));
         assert!(matches!(answer, Err(AskError::Closed | AskError::Dropped)), "{answer:?}");
-        assert_eq!(cell.mailbox().counts().dead_lettered as usize, ends.join().unwrap());
-        assert!(cell.mailbox().counts().is_settled());
+        assert_eq!(cell.mailbox().any().counts().dead_lettered as usize, ends.join().unwrap());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 

@@ -31,7 +31,7 @@ fn loom_a2_mapped_tell_against_close() {
         let to = bytes(&cell);
         let sender = thread::spawn(move || to.tell(7));
         let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.close());
+        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
@@ -41,7 +41,7 @@ fn loom_a2_mapped_tell_against_close() {
             Ok(()) => assert_eq!(receiver.handled, [7]),
             error => assert_eq!((error, receiver.handled.len()), (Err(SendError::Closed(7)), 0)),
         }
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -53,7 +53,7 @@ fn loom_a2_mapped_tell_against_the_end() {
         let to = bytes(&cell);
         let sender = thread::spawn(move || to.tell(7));
         let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.raise(control::STOP));
+        let stopper = thread::spawn(move || to.any().raise(control::STOP));
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::Stop);
         receiver.leave();
@@ -61,7 +61,7 @@ fn loom_a2_mapped_tell_against_the_end() {
         stopper.join().unwrap();
 
         assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
@@ -82,7 +82,7 @@ fn loom_a4_mapped_and_plain_sends_share_one_slot() {
 
         assert_eq!(receiver.handled[0], 1);
         assert_eq!(receiver.handled.iter().sum::<u32>(), 6);
-        assert!(cell.mailbox().counts().is_settled());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 
@@ -104,7 +104,7 @@ fn loom_a3_dropped_mapped_send_against_the_send_behind_it() {
         drop(dropped);
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiving.join().unwrap(), [1, 3]);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.accepted == 2, "{counts}");
     });
 }
@@ -117,7 +117,7 @@ fn loom_a3_waiting_mapped_send_against_close() {
         let to = bytes(&cell);
         let sender = thread::spawn(move || block_on(to.send(2)));
         let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.close());
+        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
@@ -127,6 +127,6 @@ fn loom_a3_waiting_mapped_send_against_close() {
             Ok(()) => assert_eq!(receiver.handled, [1, 2]),
             error => assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..])),
         }
-        assert!(cell.mailbox().counts().is_settled() && cell.mailbox().is_empty());
+        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }

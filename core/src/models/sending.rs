@@ -29,7 +29,7 @@ fn loom_a4_waiting_send_against_the_receiver_making_room() {
         assert_eq!(sender.join().unwrap(), Ok(()));
 
         assert_eq!(receiver.handled, [1, 2]);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.handled == 2, "{counts}");
     });
 }
@@ -46,7 +46,7 @@ fn loom_a4_waiting_send_against_a_receiver_that_parks_early() {
         assert_eq!(receiver.run(2), Received::Message);
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiver.handled, [1, 2]);
-        assert!(cell.mailbox().counts().is_settled());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 
@@ -65,7 +65,7 @@ fn loom_a4_two_waiting_sends_share_one_slot() {
 
         assert_eq!(receiver.handled[0], 1);
         assert_eq!(receiver.handled.iter().sum::<u32>(), 6);
-        assert!(cell.mailbox().counts().is_settled());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 
@@ -82,9 +82,9 @@ fn loom_a4_waiting_send_against_a_handler_that_waits() {
         assert!(mailbox.refill(&mut receiver.batch, true, waker).is_ready());
         assert_eq!(receiver.batch.pop(), Some(1));
         mailbox.count_taken();
-        assert!(mailbox.park_in_handler(waker));
+        assert!(mailbox.any().park_in_handler(waker));
         assert_eq!(sender.join().unwrap(), Ok(()), "the handler need not end for it");
-        assert_eq!(mailbox.len(), 1);
+        assert_eq!(mailbox.any().len(), 1);
     });
 }
 
@@ -97,9 +97,9 @@ fn loom_a4_waiting_send_against_a_suspended_receiver() {
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.next(), Received::Message);
-        assert!(cell.mailbox().poll_control(Waker::noop()).is_pending());
+        assert!(cell.mailbox().any().poll_control(Waker::noop()).is_pending());
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
-        assert_eq!(cell.mailbox().len(), 1);
+        assert_eq!(cell.mailbox().any().len(), 1);
     });
 }
 
@@ -113,7 +113,7 @@ fn loom_a3_dropped_send_against_the_receiver() {
             let mut sending = Sending::new(&to, 2);
             let sent = poll_once(&mut sending);
             drop(sending);
-            let accepted = to.mailbox().counts().accepted;
+            let accepted = to.mailbox().any().counts().accepted;
             assert_eq!(block_on(Sending::new(&to, 9)), Ok(()));
             (sent, accepted)
         });
@@ -126,7 +126,7 @@ fn loom_a3_dropped_send_against_the_receiver() {
         let got_in = accepted == 2;
         assert_eq!(receiver.handled, if got_in { vec![1, 2, 9] } else { vec![1, 9] });
         assert!(got_in || sent.is_pending(), "what was accepted is not taken back");
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.handled as usize == receiver.handled.len(), "{counts}");
     });
 }
@@ -145,7 +145,7 @@ fn loom_w8_send_with_another_waker_against_close() {
                 Poll::Ready(sent) => sent,
             }
         });
-        drop(cell.mailbox().close());
+        drop(cell.mailbox().any().close());
         assert!(matches!(sender.join().unwrap(), Err(SendError::Closed(2))));
     });
 }
@@ -159,13 +159,13 @@ fn loom_w8_reservation_with_another_waker_against_close() {
         let sender = thread::spawn(move || {
             let mut key = None;
             let mut poll =
-                |waker: &Waker| to.mailbox().poll_reserve(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
+                |waker: &Waker| to.mailbox().any().poll_reserve(&mut key, Priority::NORMAL, waker).map(|held| held.is_err());
             match poll(Waker::noop()) {
                 Poll::Pending => block_on(poll_fn(|cx| poll(cx.waker()))),
                 Poll::Ready(refused) => refused,
             }
         });
-        drop(cell.mailbox().close());
+        drop(cell.mailbox().any().close());
         assert!(sender.join().unwrap(), "there never was room");
     });
 }
@@ -177,7 +177,7 @@ fn loom_a3_waiting_send_against_close() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.close());
+        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.drain(), Received::End);
         let sent = sender.join().unwrap();
@@ -189,8 +189,8 @@ fn loom_a3_waiting_send_against_close() {
                 assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..]));
             }
         }
-        let counts = cell.mailbox().counts();
-        assert!(counts.is_settled() && cell.mailbox().is_empty(), "{counts}");
+        let counts = cell.mailbox().any().counts();
+        assert!(counts.is_settled() && cell.mailbox().any().is_empty(), "{counts}");
     });
 }
 
@@ -203,7 +203,7 @@ fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
         let waiting = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
         let late = thread::spawn(move || {
-            to.raise(control::STOP);
+            to.any().raise(control::STOP);
             to.mailbox().try_push(3)
         });
         let mut receiver = Receiver::of(&cell);
@@ -212,7 +212,7 @@ fn loom_a2_waiting_send_against_the_end_and_a_late_tell() {
         let accepted = 1 + usize::from(waiting.join().unwrap().is_ok()) + usize::from(late.join().unwrap().is_ok());
 
         assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
     });
 }
@@ -226,7 +226,7 @@ fn loom_a3_cancelled_send_against_the_receiver() {
         let (to, gives_up) = (Arc::clone(&cell), token.clone());
         let sender = thread::spawn(move || {
             let sent = block_on(Sending::new(&to, 2).or_cancel(&gives_up));
-            to.close();
+            to.any().close();
             sent
         });
         let canceller = thread::spawn(move || token.cancel(()));
@@ -237,7 +237,7 @@ fn loom_a3_cancelled_send_against_the_receiver() {
 
         assert_eq!(receiver.handled.len(), 1 + usize::from(sent.is_ok()));
         assert!(sent.is_ok() || sent.is_err_and(|error| error.into_message() == 2));
-        assert!(cell.mailbox().counts().is_settled());
+        assert!(cell.mailbox().any().counts().is_settled());
     });
 }
 
@@ -250,14 +250,14 @@ fn loom_w2_admission_beyond_the_capacity_against_the_receiver() {
         let to = Arc::clone(&cell);
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let to = Arc::clone(&cell);
-        let admits = thread::spawn(move || to.mailbox().admit_beyond_capacity(1));
+        let admits = thread::spawn(move || to.mailbox().any().admit_beyond_capacity(1));
         let mut receiver = Receiver::of(&cell);
         (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         assert_eq!(sender.join().unwrap(), Ok(()));
         admits.join().unwrap();
 
         assert_eq!(receiver.handled, [1, 2]);
-        let counts = cell.mailbox().counts();
+        let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.handled == 2, "{counts}");
     });
 }
@@ -283,6 +283,6 @@ fn loom_w2_two_sends_that_close_a_cycle_at_once() {
         let actor = thread::spawn(move || send_then_receive(&own, &to));
         send_then_receive(&other, &one);
         actor.join().unwrap();
-        assert!([one, other].iter().all(|cell| cell.mailbox().counts().is_settled()));
+        assert!([one, other].iter().all(|cell| cell.mailbox().any().counts().is_settled()));
     });
 }

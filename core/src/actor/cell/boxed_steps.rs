@@ -34,7 +34,7 @@ impl<A: Actor> ActorTask<A> {
         } else if word & control::SIGNALS != 0 && *signals < SIGNALS_IN_A_ROW_MAX {
             *signals += 1;
             Some(BoxedStep::Signal)
-        } else if word & control::BEHAVIOUR != 0 && !self.batch.is_empty() && !self.suspended {
+        } else if word & control::BEHAVIOUR != 0 && !self.part.batch.is_empty() && !self.suspended {
             *signals = 0;
             Some(BoxedStep::Message)
         } else {
@@ -47,7 +47,7 @@ impl<A: Actor> ActorTask<A> {
         match step {
             BoxedStep::Signal => self.next_signal(cell),
             BoxedStep::Message => {
-                let message = self.batch.pop().expect("checked before");
+                let message = self.part.batch.pop().expect("checked before");
                 self.handle_boxed(cell, message)
             }
         }
@@ -56,17 +56,18 @@ impl<A: Actor> ActorTask<A> {
     /// Begins the next signal if it is still queued, as a message if `Props::map_system` converts
     /// it.
     fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
-        let Some(signal) = cell.mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
-        let map_system = cell.options.as_ref().and_then(|options| options.map_system.as_ref());
+        let Some(signal) = cell.any().mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
+        let options = cell.options().and_then(|options| options.for_messages::<A::Msg>());
+        let map_system = options.and_then(|options| options.map_system.as_ref());
         match map_system.and_then(|map| map(&signal)) {
             Some(message) => {
-                cell.mailbox.count_accepted();
+                cell.any().mailbox.count_accepted();
                 self.handle_boxed(cell, message)
             }
             None => {
                 self.budget -= 1;
-                let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
-                Box::pin(actor.signal(signal, &mut self.cx))
+                let actor = self.part.actor.as_mut().expect("an incarnation has an actor from its start");
+                Box::pin(actor.signal(signal, &mut self.part.cx))
             }
         }
     }
@@ -74,7 +75,7 @@ impl<A: Actor> ActorTask<A> {
     /// Begins a message, with the behaviour if one is set.
     fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
         cell.mailbox.count_taken();
-        match self.cx.behaviour() {
+        match self.part.cx.behaviour() {
             Some(behaviour) => {
                 self.handle_message_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx))
             }
@@ -87,7 +88,7 @@ impl<A: Actor> ActorTask<A> {
         if self.has_current {
             self.finish_current(cell);
         } else {
-            self.settle_stash(cell, StashedIn::Hook);
+            self.any().settle_stash(cell, StashedIn::Hook);
         }
     }
 }

@@ -8,21 +8,19 @@
 //! ```
 
 use crate::actor::Actor;
-use crate::actor::cell::Cell;
-use crate::actor::cell::task::{ActorTask, Retry, TaskDetails};
+use crate::actor::cell::actor_part::ActorPart;
+use crate::actor::cell::task::{ActorTask, AnyTask, Retry};
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
-use crate::events::event::DeadLetterReason;
-use crate::mailbox::control;
-use alloc::boxed::Box;
 use core::future::Future;
 
 impl<A: Actor> ActorTask<A> {
     /// Begins the next message of the batch, which must not be empty.
     #[inline]
     pub(super) fn handle_next(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
-        let message = self.batch.pop().expect("the caller has seen a message");
+        let message = self.part.batch.pop().expect("the caller has seen a message");
         cell.mailbox.count_taken();
         self.handle_message(cell, message)
     }
@@ -46,13 +44,13 @@ impl<A: Actor> ActorTask<A> {
         message: A::Msg,
         handle: impl FnOnce(&'a mut A, A::Msg, &'a mut Context<A>) -> F,
     ) -> F {
-        let actor = self.actor.as_mut().expect("an incarnation has an actor from its start");
         self.has_current = true;
         self.budget -= 1;
-        if let Some(options) = cell.options.as_deref() {
-            options.note_message(cell, &mut self.details, &message, self.batch.len());
+        if let Some(options) = cell.options() {
+            self.note_message(cell, options, &message);
         }
-        handle(actor, message, &mut self.cx)
+        let ActorPart { actor, cx, .. } = &mut self.part;
+        handle(actor.as_mut().expect("an incarnation has an actor from its start"), message, cx)
     }
 
     /// Counts the current message as handled.
@@ -61,61 +59,57 @@ impl<A: Actor> ActorTask<A> {
         cell.mailbox.count_handled();
         self.has_current = false;
     }
+}
 
+impl AnyTask {
     /// Settles the message whose handler did not finish: it is retried if allowed, else it counts
     /// as failed or becomes a dead letter.
-    pub(super) fn settle_current(&mut self, cell: &Cell<A::Msg>, may_retry: bool) {
+    pub(super) fn settle_current(&mut self, cell: &AnyCell, may_retry: bool) {
         self.settle_stash(cell, if self.has_current { StashedIn::Unfinished } else { StashedIn::Hook });
         if !core::mem::take(&mut self.has_current) {
             return;
         }
         let (retries_max, dead_letter) =
-            cell.options.as_ref().map_or((0, false), |options| (options.retries_max, options.dead_letter_failed_messages));
-        let retry_copy = self.details.as_mut().and_then(|details| details.retry_copy.take());
-        match retry_copy {
-            Some(message) if may_retry && self.details().attempts < retries_max => {
-                cell.mailbox.uncount_taken(1);
-                let below = self.batch.len();
-                self.batch.push(message);
-                let details = self.details();
-                details.retries.push(Retry { below, attempts: details.attempts + 1 });
+            cell.options().map_or((0, false), |options| (options.retries_max, options.dead_letter_failed_messages));
+        let has_copy = self.part.has_copy();
+        if has_copy && may_retry && self.details().attempts < retries_max {
+            cell.mailbox.uncount_taken(1);
+            let below = self.part.retry_copy();
+            let details = self.details();
+            details.retries.push(Retry { below, attempts: details.attempts + 1 });
+        } else {
+            let dead_letter = has_copy && dead_letter;
+            if dead_letter {
+                cell.mailbox.count_dead_lettered()
+            } else {
+                cell.mailbox.count_failed()
             }
-            Some(message) if dead_letter => {
-                cell.mailbox.count_dead_lettered();
-                cell.dead_letter(message, DeadLetterReason::HandlerFailed);
-            }
-            retry_copy => {
-                cell.mailbox.count_failed();
-                retry_copy.into_iter().for_each(|message| cell.discard(message));
-            }
-        }
-    }
-
-    /// Settles changes of the stash, if there are any.
-    pub(super) fn settle_stash(&mut self, cell: &Cell<A::Msg>, at: StashedIn) {
-        if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && cell.settle_stash(&mut self.batch, at) {
-            self.has_current = false;
+            self.part.drop_copy(dead_letter);
         }
     }
 }
 
-impl<M: Send + 'static> ActorOptions<M> {
+impl<A: Actor> ActorTask<A> {
     /// Before a message is handled: keeps its description and its copy, as far as the options need
     /// them.
-    ///
-    /// `below` is the number of messages left in the batch. It tells a retried message from one
-    /// that comes in between, such as a mapped signal.
-    pub(super) fn note_message(&self, cell: &Cell<M>, details: &mut Option<Box<TaskDetails<M>>>, message: &M, below: usize) {
-        if self.describe.is_none() && self.copy.is_none() {
+    #[cold]
+    fn note_message(&mut self, cell: &Cell<A::Msg>, options: &ActorOptions, message: &A::Msg) {
+        let Some(options) = options.for_messages::<A::Msg>() else { return };
+        if options.describe.is_none() && options.copy.is_none() {
             return;
         }
-        let details = details.get_or_insert_default();
+        // The number of messages left in the batch tells a retried message from one that comes in
+        // between, such as a mapped signal.
+        let below = self.part.batch.len();
+        let details = self.details();
         let again = details.retries.pop_if(|retry| retry.below == below);
         details.attempts = again.map_or(0, |retry| retry.attempts);
-        details.description = self.describe.is_some().then(|| cell.describe(message));
+        details.description = options.describe.is_some().then(|| cell.describe(message));
+        let Some(copy) = options.copy else { return };
         // The copy of the previous message is dropped first: if the clone below panics, there is
         // none to retry.
-        details.retry_copy.take().into_iter().for_each(|before| cell.discard(before));
-        details.retry_copy = self.copy.map(|copy| copy(message));
+        let extra = self.part.extra.get_or_insert_default();
+        extra.retry_copy.take().into_iter().for_each(|before| cell.discard(before));
+        extra.retry_copy = Some(copy(message));
     }
 }

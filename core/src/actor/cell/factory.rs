@@ -6,7 +6,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::Cell;
-use crate::actor::cell::task::ActorTask;
+use crate::actor::cell::task::OwnedTask;
 use crate::base::runtime::BoxFuture;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -60,7 +60,7 @@ impl<A: Actor> Drop for UnpolledCell<A> {
     #[inline]
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
-            drop(ActorTask::<A>::new(cell));
+            drop(OwnedTask::<A>::new(cell));
         }
     }
 }

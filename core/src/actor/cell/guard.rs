@@ -1,8 +1,8 @@
 //! `Guarded`: polls user code and contains it: a panic becomes a value, and a cancel drops the code
 //! at its await.
 
-use crate::actor::cell::Cell;
 use crate::actor::cell::lifecycle::StageEnd;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::base::catch;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
@@ -38,14 +38,14 @@ pin_project! {
     }
 }
 
-impl<'a, M, F: Future> Guarded<'a, M, F> {
+impl<'a, M: Send + 'static, F: Future> Guarded<'a, M, F> {
     /// `member` is the cell again, as the current member for code that asks for it.
     pub(super) fn new(cell: &'a Cell<M>, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
         Self { inner: Some(inner), cell, member }
     }
 }
 
-impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
+impl<M: Send + 'static, F: Future<Output = StageEnd>> Future for Guarded<'_, M, F> {
     type Output = StageEnd;
 
     #[inline]
@@ -56,7 +56,7 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
         mailbox.set_poll_state(PollState::Polling);
         let end = loop {
             let is_cancelled = mailbox.must_cancel();
-            if is_cancelled && !this.cell.may_finish_in_grace(cx) {
+            if is_cancelled && !this.cell.any().may_finish_in_grace(cx) {
                 break drop_unfinished(this.inner, StageEnd::CancelledAtAwait(None));
             }
             let polled = catch::catch(|| {
@@ -68,12 +68,14 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
                 polled
             });
             match polled {
-                Ok(Poll::Ready(output)) => break output.into(),
+                Ok(Poll::Ready(output)) => break output,
                 Err(reason) => break drop_unfinished(this.inner, StageEnd::Failed(Box::new(reason))),
                 // An idle or yielding actor has already left a waker or a wake-up; a handler that
                 // waits has not.
                 Ok(Poll::Pending)
-                    if is_cancelled || mailbox.poll_state() == PollState::Parked || mailbox.park_in_handler(cx.waker()) =>
+                    if is_cancelled
+                        || mailbox.poll_state() == PollState::Parked
+                        || mailbox.any().park_in_handler(cx.waker()) =>
                 {
                     this.cell.handler_waits(cx);
                     mailbox.set_poll_state(PollState::Outside);
@@ -88,14 +90,14 @@ impl<M, F: Future<Output: Into<StageEnd>>> Future for Guarded<'_, M, F> {
     }
 }
 
-impl<M> Cell<M> {
+impl AnyCell {
     /// Returns true while cancelled code may continue, by `Props::cancel_grace`. Between two
     /// incarnations no code runs, so no grace applies.
     #[cold]
     fn may_finish_in_grace(&self, cx: &mut Context<'_>) -> bool {
-        let grace = self.options.as_ref().and_then(|options| options.cancel_grace.as_ref());
+        let grace = self.options().and_then(|options| options.cancel_grace.as_ref());
         grace.is_some_and(|grace| {
-            self.mailbox.control_word() & control::WAITING_TO_RESTART == 0 && grace.is_running(self.node.runtime(), cx)
+            self.mailbox.control_word() & control::WAITING_TO_RESTART == 0 && grace.is_running(self.node().runtime(), cx)
         })
     }
 }

@@ -11,17 +11,17 @@
 //!    going idle.
 //! 3. A handler is reported at most once: at the limit if it is pending then, else when it returns.
 
-use crate::actor::cell::Cell;
-use crate::actor::cell::member::type_name;
 use crate::actor::cell::optional_state::Stopwatch;
+use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::events::hub;
 use crate::mailbox::control;
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::task::{Context, Waker};
 use core::time::Duration;
 
-impl<M> Cell<M> {
+impl<S: ?Sized> CellOf<S> {
     /// At the start of a batch: enables the measurement if any tree has a listener for lints.
     #[inline]
     pub(super) fn begin_batch(&self) {
@@ -29,7 +29,9 @@ impl<M> Cell<M> {
             self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
     }
+}
 
+impl<M: Send + 'static> Cell<M> {
     /// As [`MessageQueue::take_single`](crate::mailbox::queue::MessageQueue::take_single), but
     /// returns `None` if a listener may want the handler's time.
     #[inline]
@@ -37,12 +39,22 @@ impl<M> Cell<M> {
         if hub::any_tree_wants_lints() { None } else { self.mailbox.take_single(waker) }
     }
 
+    /// After a poll in which the handler was pending.
+    #[inline]
+    pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
+        if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
+            self.any().check_stopwatch(cx);
+        }
+    }
+}
+
+impl AnyCell {
     /// Between two messages: stops the stopwatch of the last handler, and starts one for the next
     /// if `handles_next`.
     #[cold]
     pub(super) fn time_next_handler(&self, handles_next: bool) {
         self.stop_stopwatch();
-        let tree = self.node.tree();
+        let tree = self.node().tree();
         if handles_next && tree.events.wants(EventKinds::LINTS) {
             let stopwatch = Box::new(Stopwatch { started_at: tree.runtime.now(), alarm: None });
             drop(self.set_stopwatch(Some(stopwatch)));
@@ -55,14 +67,6 @@ impl<M> Cell<M> {
     pub(super) fn handler_returned(&self) {
         if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
             self.stop_stopwatch();
-        }
-    }
-
-    /// After a poll in which the handler was pending.
-    #[inline]
-    pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
-        if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
-            self.check_stopwatch(cx);
         }
     }
 
@@ -84,7 +88,7 @@ impl<M> Cell<M> {
         if let Some(running_for) = self.time_over_limit(&stopwatch) {
             return self.report_long_handler(running_for);
         }
-        let tree = self.node.tree();
+        let tree = self.node().tree();
         let at = stopwatch.started_at + tree.long_handler;
         let alarm = stopwatch.alarm.get_or_insert_with(|| tree.runtime.sleep_until(at));
         if alarm.as_mut().poll(cx).is_ready() {
@@ -96,14 +100,18 @@ impl<M> Cell<M> {
     }
 
     fn time_over_limit(&self, stopwatch: &Stopwatch) -> Option<Duration> {
-        let tree = self.node.tree();
+        let tree = self.node().tree();
         let running_for = tree.runtime.now().since(stopwatch.started_at);
         (running_for >= tree.long_handler).then_some(running_for)
     }
 
     fn report_long_handler(&self, running_for: Duration) {
-        self.node.events().emit(EventKinds::LINTS, || {
-            Event::Lint(Lint::LongHandler { path: self.node.path(), message: type_name::<M>(), running_for })
+        self.node().events().emit(EventKinds::LINTS, || {
+            Event::Lint(Lint::LongHandler {
+                path: self.node().path(),
+                message: Cow::Borrowed(self.mailbox.message_type()),
+                running_for,
+            })
         });
     }
 }

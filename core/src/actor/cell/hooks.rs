@@ -2,9 +2,9 @@
 //! period of the system.
 
 use crate::actor::Actor;
-use crate::actor::cell::Cell;
 use crate::actor::cell::lifecycle::{ExitKind, StageEnd};
-use crate::actor::cell::task::ActorTask;
+use crate::actor::cell::task::{ActorTask, AnyTask, TaskDetails};
+use crate::actor::cell::{AnyCell, Cell};
 use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
@@ -18,35 +18,48 @@ use core::time::Duration;
 use pin_project_lite::pin_project;
 
 impl<A: Actor> ActorTask<A> {
-    /// Runs the `restarting` hook on the failed state, within the grace period.
-    pub(super) fn restarting_hook<'a>(
+    /// Runs the `stopped` hook at the end of `Run`, within the grace period.
+    pub(super) fn stopped_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
     ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        let actor = self.actor.as_mut().expect("the `restarting` hook runs on a state");
+        self.part.cx.begin_ending();
+        let exit = exit_for_hook(self.exit_kind, self.details.as_deref());
+        let actor = self.part.actor.as_mut().expect("the `stopped` hook runs on a state");
+        WithinGrace { hook: actor.stopped(exit, &mut self.part.cx), node: cell.node(), sleep: None }
+    }
+}
+
+impl AnyTask {
+    /// Runs the `restarting` hook on the failed state, within the grace period.
+    pub(super) fn boxed_restarting_hook<'a>(
+        &'a mut self,
+        cell: &'a AnyCell,
+    ) -> WithinGrace<'a, BoxFuture<'a, Result<(), BoxError>>> {
         let failure = self
             .details
             .as_ref()
             .and_then(|details| details.failure.as_ref())
             .expect("the `restarting` hook follows a failure");
-        WithinGrace { hook: actor.restarting(failure, &mut self.cx), node: &cell.node, sleep: None }
+        WithinGrace { hook: self.part.restarting(failure), node: cell.node(), sleep: None }
     }
 
-    /// Runs the `stopped` hook, within the grace period.
-    pub(super) fn stopped_hook<'a>(
+    /// Runs the `stopped` hook in its own stage, within the grace period.
+    pub(super) fn boxed_stopped_hook<'a>(
         &'a mut self,
-        cell: &'a Cell<A::Msg>,
-    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
-        self.cx.begin_ending();
-        let exit = match (self.exit_kind, &self.details) {
-            (Some(ExitKind::Close), _) => &Exit::Closed,
-            (Some(ExitKind::Cancel | ExitKind::Fail), Some(details)) | (None, Some(details)) => {
-                details.exit.as_ref().unwrap_or(&Exit::Stopped)
-            }
-            _ => &Exit::Stopped,
-        };
-        let actor = self.actor.as_mut().expect("the `stopped` hook runs on a state");
-        WithinGrace { hook: actor.stopped(exit, &mut self.cx), node: &cell.node, sleep: None }
+        cell: &'a AnyCell,
+    ) -> WithinGrace<'a, BoxFuture<'a, Result<(), BoxError>>> {
+        let exit = exit_for_hook(self.exit_kind, self.details.as_deref());
+        WithinGrace { hook: self.part.stopped(exit), node: cell.node(), sleep: None }
+    }
+}
+
+/// Returns the exit that the `stopped` hook gets.
+fn exit_for_hook(exit_kind: Option<ExitKind>, details: Option<&TaskDetails>) -> &Exit {
+    match (exit_kind, details) {
+        (Some(ExitKind::Close), _) => &Exit::Closed,
+        (Some(ExitKind::Cancel | ExitKind::Fail) | None, Some(details)) => details.exit.as_ref().unwrap_or(&Exit::Stopped),
+        _ => &Exit::Stopped,
     }
 }
 
@@ -68,15 +81,20 @@ impl<F: Future<Output = Result<(), E>>, E: Into<BoxError>> Future for WithinGrac
         if let Poll::Ready(ended) = this.hook.poll(cx) {
             return Poll::Ready(ended.map_or_else(StageEnd::failed, |()| StageEnd::Done));
         }
-        let tree = this.node.tree();
-        let sleep = this.sleep.get_or_insert_with(|| tree.runtime.sleep_until(tree.runtime.now() + tree.grace));
-        sleep.as_mut().poll(cx).map(|()| {
-            // Further members above may have slow hooks too; from now on their grace periods run at
-            // the same time.
-            supervision::skip_stop_order(this.node);
-            StageEnd::failed(GraceExceeded(tree.grace))
-        })
+        poll_grace(this.node, this.sleep, cx)
     }
+}
+
+/// Polls the grace period of a pending hook.
+fn poll_grace(node: &Node, sleep: &mut Option<BoxFuture<'static, ()>>, cx: &mut Context<'_>) -> Poll<StageEnd> {
+    let tree = node.tree();
+    let sleep = sleep.get_or_insert_with(|| tree.runtime.sleep_until(tree.runtime.now() + tree.grace));
+    sleep.as_mut().poll(cx).map(|()| {
+        // Further members above may have slow hooks too; from now on their grace periods run at the
+        // same time.
+        supervision::skip_stop_order(node);
+        StageEnd::failed(GraceExceeded(tree.grace))
+    })
 }
 
 /// A hook did not return within the grace period.

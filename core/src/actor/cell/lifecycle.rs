@@ -49,16 +49,15 @@
 //! 5. `stopped` runs, and the state is dropped.
 //! 6. At the exit, the remaining messages become dead letters, then the actor leaves the tree.
 
-use crate::actor::Actor;
-use crate::actor::cell::Cell;
+use crate::actor::cell::AnyCell;
 use crate::actor::cell::restart_wait::RestartWait;
-use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::actor::cell::task::{AnyTask, Phase};
 use crate::base::reason::{BoxError, Reason};
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::{FailureInfo, UnexpectedExit};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
-use crate::tree::member::{StopMode, WaitingMember};
+use crate::tree::member::StopMode;
 use crate::tree::supervision::{ChildAction, FailedChild};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
@@ -128,9 +127,9 @@ impl From<()> for StageEnd {
     }
 }
 
-impl<A: Actor> ActorTask<A> {
+impl AnyTask {
     /// Settles the stage that has ended, and chooses the next.
-    pub(super) fn next_stage(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
+    pub(super) fn next_stage(&mut self, cell: &AnyCell, end: StageEnd) {
         match self.stage {
             _ if matches!(end, StageEnd::StageSet) => {}
             Stage::Run => {
@@ -153,7 +152,7 @@ impl<A: Actor> ActorTask<A> {
 
     /// Settles the end of an incarnation.
     #[inline]
-    fn after_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
+    fn after_run(&mut self, cell: &AnyCell, end: StageEnd) {
         let failure = match end {
             StageEnd::Stopped => self.ended_unexpectedly(cell, Exit::Stopped),
             StageEnd::Closed => self.ended_unexpectedly(cell, Exit::Closed),
@@ -166,7 +165,7 @@ impl<A: Actor> ActorTask<A> {
                 return self.stop_children(cell, StopMode::Stop, 0);
             }
             StageEnd::ChildFailed => {
-                if let Some((action, failure)) = cell.node.take_action() {
+                if let Some((action, failure)) = cell.node().take_action() {
                     self.apply_action(cell, action, failure);
                 }
                 return;
@@ -178,15 +177,16 @@ impl<A: Actor> ActorTask<A> {
 
     /// Lets the supervisor decide about a failure, and applies the decision.
     #[cold]
-    fn after_failure(&mut self, cell: &Cell<A::Msg>, failure: FailureInfo) {
-        let failed_child = if self.early_park == EarlyPark::NotStarted { FailedChild::Stateless } else { FailedChild::Actor };
-        let (mut action, failure) = supervision::judge(&cell.node, failed_child, failure);
-        if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node.parent()) {
+    fn after_failure(&mut self, cell: &AnyCell, failure: FailureInfo) {
+        let has_started = !matches!(self.phase, Phase::NoState | Phase::Starting);
+        let failed_child = if has_started { FailedChild::Actor } else { FailedChild::Stateless };
+        let (mut action, failure) = supervision::judge(cell.node(), failed_child, failure);
+        if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node().parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
                 supervision::propagate::propagate(member, failure);
             }
             // The decision made above may restart this actor, together with its supervisor.
-            if supervision::is_to_restart(&cell.node) {
+            if supervision::is_to_restart(cell.node()) {
                 action = ChildAction::Wait(Duration::ZERO);
             }
         }
@@ -194,7 +194,7 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// Applies the supervisor's decision about a failure of this actor.
-    fn apply_action(&mut self, cell: &Cell<A::Msg>, action: ChildAction, failure: FailureInfo) {
+    fn apply_action(&mut self, cell: &AnyCell, action: ChildAction, failure: FailureInfo) {
         self.settle_current(cell, true);
         cell.answer_unanswered(|| AskError::Failed(failure.clone()));
         match action {
@@ -204,7 +204,7 @@ impl<A: Actor> ActorTask<A> {
                 details.restart_wait = RestartWait::new(wait, matches!(action, ChildAction::Wait(_)));
                 details.exit = Some(Exit::Failed(failure.clone()));
                 details.failure = Some(failure);
-                if self.actor.is_some() {
+                if self.has_state() {
                     self.stage = Stage::RestartingHook;
                 } else {
                     self.stop_children(cell, StopMode::Stop, 0);
@@ -219,7 +219,7 @@ impl<A: Actor> ActorTask<A> {
     /// Begins the exit after a stop or close within `Run`, if no other incarnation follows. Returns
     /// `None` if only the `stopped` hook remains; the caller then runs it within `Run`.
     #[inline]
-    pub(super) fn begin_exit_in_run(&mut self, cell: &Cell<A::Msg>, end: StageEnd) -> Option<StageEnd> {
+    pub(super) fn begin_exit_in_run(&mut self, cell: &AnyCell, end: StageEnd) -> Option<StageEnd> {
         let exit_kind = match end {
             StageEnd::Stopped => ExitKind::Stop,
             StageEnd::Closed => ExitKind::Close,
@@ -234,14 +234,14 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// Returns true if no other incarnation follows a stop or close.
-    fn is_final(&self, cell: &Cell<A::Msg>) -> bool {
-        cell.node.policy() != RestartPolicy::Permanent || cell.mailbox.control_word() & control::FINAL != 0
+    fn is_final(&self, cell: &AnyCell) -> bool {
+        cell.node().policy() != RestartPolicy::Permanent || cell.mailbox.control_word() & control::FINAL != 0
     }
 
     /// A permanent actor ended without an order of its supervisor. That is a failure, and the
     /// mailbox accepts messages again.
     #[cold]
-    fn ended_unexpectedly(&mut self, cell: &Cell<A::Msg>, exit: Exit) -> FailureInfo {
+    fn ended_unexpectedly(&mut self, cell: &AnyCell, exit: Exit) -> FailureInfo {
         let was_closed = exit == Exit::Closed;
         if was_closed {
             cell.mailbox.reopen();
@@ -258,7 +258,7 @@ impl<A: Actor> ActorTask<A> {
     /// The code was dropped at an await by a cancel. A panic in that drop is recorded, but not
     /// judged by the supervisor: the actor exits.
     #[cold]
-    fn on_cancel(&mut self, cell: &Cell<A::Msg>, dropped: Option<Box<Reason>>) {
+    fn on_cancel(&mut self, cell: &AnyCell, dropped: Option<Box<Reason>>) {
         if let Some(reason) = dropped {
             self.record_failure(cell, *reason);
         }
@@ -269,10 +269,10 @@ impl<A: Actor> ActorTask<A> {
     /// A cancel arrived while no code of the actor ran, or the code finished within its cancel
     /// grace.
     #[cold]
-    fn cancelled_between_messages(&mut self, cell: &Cell<A::Msg>) {
+    fn cancelled_between_messages(&mut self, cell: &AnyCell) {
         self.settle_current(cell, false);
-        let has_grace = cell.options.as_ref().is_some_and(|options| options.cancel_grace.is_some());
-        match cell.node.cause() {
+        let has_grace = cell.options().is_some_and(|options| options.cancel_grace.is_some());
+        match cell.node().cause() {
             Some(cause) if has_grace => self.begin_exit_with(cell, ExitKind::Cancel, Exit::TidiedUp(cause)),
             _ => self.begin_cancelled_exit(cell),
         }
@@ -280,21 +280,21 @@ impl<A: Actor> ActorTask<A> {
 
     /// Begins the exit of a cancelled actor.
     #[cold]
-    pub(super) fn begin_cancelled_exit(&mut self, cell: &Cell<A::Msg>) {
-        let cause = cell.node.cause().unwrap_or(Cause::Cancelled);
+    pub(super) fn begin_cancelled_exit(&mut self, cell: &AnyCell) {
+        let cause = cell.node().cause().unwrap_or(Cause::Cancelled);
         self.begin_exit_with(cell, ExitKind::Cancel, Exit::Cancelled(cause));
     }
 
     /// Begins the exit with an explicit `exit`.
     #[cold]
-    pub(super) fn begin_exit_with(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind, exit: Exit) {
+    pub(super) fn begin_exit_with(&mut self, cell: &AnyCell, exit_kind: ExitKind, exit: Exit) {
         self.details().exit = Some(exit);
         self.begin_exit(cell, exit_kind);
     }
 
     /// Begins the exit: closes the mailbox, then stops the children.
     #[inline]
-    pub(super) fn begin_exit(&mut self, cell: &Cell<A::Msg>, exit_kind: ExitKind) {
+    pub(super) fn begin_exit(&mut self, cell: &AnyCell, exit_kind: ExitKind) {
         self.exit_kind = Some(exit_kind);
         let empty = if cell.mailbox.close_by_receiver() { control::MAILBOX_EMPTY } else { 0 };
         self.stop_children(cell, if exit_kind == ExitKind::Close { StopMode::Close } else { StopMode::Stop }, empty);
@@ -302,19 +302,19 @@ impl<A: Actor> ActorTask<A> {
 
     /// Ends the children and accepts no more. `bits` are raised together with `ENDING`.
     #[inline]
-    fn stop_children(&mut self, cell: &Cell<A::Msg>, mode: StopMode, bits: u32) {
+    fn stop_children(&mut self, cell: &AnyCell, mode: StopMode, bits: u32) {
         cell.mailbox.raise_silently(control::ENDING | bits);
-        if cell.node.refuse_children() {
-            cell.node.stop_children(mode);
+        if cell.node().refuse_children() {
+            cell.node().stop_children(mode);
             self.stage = Stage::StopChildren;
-            waits::break_cycles_of(self.cx.cell().waits_for());
+            waits::break_cycles_of(cell.waits_for());
         } else {
             self.after_children(cell);
         }
     }
 
     #[inline]
-    fn after_children(&mut self, cell: &Cell<A::Msg>) {
-        if self.actor.is_some() { self.stage = Stage::StoppedHook } else { self.drop_state(cell) }
+    fn after_children(&mut self, cell: &AnyCell) {
+        if self.has_state() { self.stage = Stage::StoppedHook } else { self.drop_state(cell) }
     }
 }

@@ -1,19 +1,25 @@
 //! `Cell` as seen by others: its senders, its watchers and, as a tree [`Member`], its parent.
+//!
+//! What needs no message type is in [`AnyCell`], and compiled once; the traits of the tree are
+//! implemented for every [`Cell`] by calling it.
 
-use crate::actor::cell::Cell;
 use crate::actor::cell::optional_state::OptionalState;
+use crate::actor::cell::{AnyCell, Cell, CellHead, CellOf};
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
+use crate::base::reason::Reason;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
+use crate::mailbox::Mailbox;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::MessageQueue;
+use crate::mailbox::queue::QueueOf;
+use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -27,12 +33,19 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-impl<M> Cell<M> {
+impl<S: ?Sized> CellOf<S> {
+    #[inline]
     pub(crate) fn node(&self) -> &Node {
-        &self.node
+        &self.mailbox.owner.node
     }
 
-    pub(crate) fn mailbox(&self) -> &MessageQueue<M, OptionalState<M>> {
+    #[inline]
+    pub(super) fn options(&self) -> Option<&ActorOptions> {
+        self.mailbox.owner.options.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn mailbox(&self) -> &QueueOf<S, OptionalState, CellHead> {
         &self.mailbox
     }
 
@@ -40,16 +53,8 @@ impl<M> Cell<M> {
     #[inline]
     pub(crate) fn report_if_high_water(&self, high_water: Option<HighWater>) {
         if let Some(high_water) = high_water {
-            self.report_high_water(high_water);
+            report_high_water(self.node(), high_water);
         }
-    }
-
-    #[cold]
-    fn report_high_water(&self, HighWater { queued, capacity }: HighWater) {
-        let (queued, capacity) = (queued as usize, capacity as usize);
-        self.node
-            .events()
-            .emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: self.node.path(), queued, capacity }));
     }
 
     /// Returns `polled`. If it is pending, records that the task has left a waker or a wake-up.
@@ -62,15 +67,28 @@ impl<M> Cell<M> {
     }
 }
 
+#[cold]
+fn report_high_water(node: &Node, HighWater { queued, capacity }: HighWater) {
+    let (queued, capacity) = (queued as usize, capacity as usize);
+    node.events().emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: node.path(), queued, capacity }));
+}
+
 impl<M: Send + 'static> Cell<M> {
     #[inline]
-    pub(crate) fn new(node: Node, mailbox: MessageQueue<M, OptionalState<M>>, options: Option<Arc<ActorOptions<M>>>) -> Self {
-        Self { node, mailbox, options }
+    pub(crate) fn new(node: Node, mailbox: Mailbox, options: Option<Arc<ActorOptions>>) -> Self {
+        Self { mailbox: QueueOf::new(mailbox, CellHead { node, options }) }
+    }
+
+    /// Returns this cell without its message type, for code that is compiled once.
+    #[inline]
+    pub(crate) fn any(&self) -> &AnyCell {
+        self
     }
 
     /// Describes a message for records: through `Props::describe`, else by the name of its type.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
-        match self.options.as_ref().and_then(|options| options.describe.as_ref()) {
+        let options = self.options().and_then(|options| options.for_messages::<M>());
+        match options.and_then(|options| options.describe.as_ref()) {
             // `describe` is user code. If it panics, the name of the type is used.
             Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
             None => type_name::<M>(),
@@ -81,10 +99,10 @@ impl<M: Send + 'static> Cell<M> {
     /// counted it already.
     #[cold]
     pub(crate) fn dead_letter(&self, message: M, reason: DeadLetterReason) {
-        self.node.events().emit(EventKinds::DEAD_LETTERS, || {
-            let message = self.describe(&message);
-            Event::DeadLetter(DeadLetter { to: self.node.path(), message, reason })
-        });
+        if self.node().events().wants(EventKinds::DEAD_LETTERS) {
+            let description = self.describe(&message);
+            self.any().report_dead_letter(description, reason);
+        }
         self.discard(message);
     }
 
@@ -100,18 +118,35 @@ impl<M: Send + 'static> Cell<M> {
     /// Drops a message. A panic in its drop is recorded as a failure and has no other effect.
     pub(crate) fn discard(&self, message: M) {
         if let Err(reason) = catch::catch(|| drop(message)) {
-            self.node.events().record_failure(&self.node.failure(0, reason));
+            self.any().record_failed_drop(reason);
         }
+    }
+}
+
+impl AnyCell {
+    fn report_dead_letter(&self, message: Cow<'static, str>, reason: DeadLetterReason) {
+        self.node()
+            .events()
+            .emit(EventKinds::DEAD_LETTERS, || Event::DeadLetter(DeadLetter { to: self.node().path(), message, reason }));
+    }
+
+    #[cold]
+    fn record_failed_drop(&self, reason: Reason) {
+        self.node().events().record_failure(&self.node().failure(0, reason));
     }
 
     pub(crate) fn stash_capacity(&self) -> usize {
-        self.options.as_ref().map_or(STASH_CAPACITY_DEFAULT, |options| options.stash_capacity)
+        self.options().map_or(STASH_CAPACITY_DEFAULT, |options| options.stash_capacity)
     }
 
     /// Sets control bits, and wakes the actor if it must look at them now.
     pub(crate) fn raise(&self, bits: u32) {
-        if let Some(waker) = self.mailbox.raise(bits) {
-            self.node.runtime().wake_for_control(waker);
+        self.wake_for_control(self.mailbox.raise(bits));
+    }
+
+    fn wake_for_control(&self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.node().runtime().wake_for_control(waker);
         }
     }
 
@@ -123,10 +158,16 @@ impl<M: Send + 'static> Cell<M> {
             StopMode::Close => self.mailbox.close(),
         };
         let was_parked = waker.is_some();
-        if let Some(waker) = waker {
-            self.node.runtime().wake_for_control(waker);
-        }
+        self.wake_for_control(waker);
         was_parked
+    }
+
+    /// As [`request_end`](Self::request_end), by the supervisor. Returns true if siblings that end
+    /// after this actor wait for it, or for its children, from now on.
+    fn request_final_end(&self, mode: StopMode) -> bool {
+        self.mailbox.raise_silently(control::FINAL);
+        let was_parked = self.request_end(mode);
+        self.mailbox.control_word() & control::ENDING != 0 || (!was_parked && self.has_edges())
     }
 
     /// Stops handling messages after the current one; control is still processed.
@@ -144,8 +185,38 @@ impl<M: Send + 'static> Cell<M> {
     /// Closes the mailbox: queued messages are handled, then the actor exits. A suspended actor is
     /// resumed for that.
     pub(crate) fn close(&self) {
-        if let Some(waker) = self.mailbox.close() {
-            self.node.runtime().wake_for_control(waker);
+        self.wake_for_control(self.mailbox.close());
+    }
+
+    /// Queues a signal for this actor.
+    pub(crate) fn push_signal(&self, signal: Signal) {
+        self.wake_for_control(self.mailbox.push_signal(signal));
+    }
+
+    /// Queues the signal of a child's failure. Returns false if the failure needs no decision: an
+    /// actor that ends this incarnation ends its children too, and one that has a decision needs no
+    /// second.
+    fn receive_failure(&self, failure: &FailureInfo) -> bool {
+        let needs_decision = self.node().takes_children() && !self.node().has_pending_action();
+        if needs_decision {
+            self.push_signal(Signal::Escalate(failure.clone()));
+        }
+        needs_decision
+    }
+
+    fn keep_action(&self, action: ChildAction, failure: FailureInfo) {
+        if action != ChildAction::Resume {
+            self.node().keep_action(action, failure);
+            self.raise(control::CHILD_FAILED);
+        }
+    }
+
+    /// Returns the members that this actor waits for: its children, or those of its restart plan.
+    pub(super) fn waits_for(&self) -> Vec<Arc<dyn Member>> {
+        match self.mailbox.control_word() {
+            word if word & control::ENDING != 0 => self.node().children(),
+            word if word & control::WAITING_TO_RESTART != 0 => supervision::waits_for(self.node()).into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 }
@@ -157,25 +228,21 @@ pub(crate) fn type_name<M>() -> Cow<'static, str> {
 
 impl<M: Send + 'static> Member for Cell<M> {
     fn node(&self) -> &Node {
-        &self.node
+        self.node()
     }
 
     fn stop_with(self: Arc<Self>, mode: StopMode) {
-        self.mailbox.raise_silently(control::FINAL);
-        let was_parked = self.request_end(mode);
-        // Siblings that end after this actor wait for it now, and for its children if it is ending
-        // them.
-        if self.mailbox.control_word() & control::ENDING != 0 || (!was_parked && self.has_edges()) {
+        if self.any().request_final_end(mode) {
             waits::break_cycles_of(alloc::vec![self]);
         }
     }
 
     fn request_stop(self: Arc<Self>, mode: StopMode) {
-        self.request_end(mode);
+        self.any().request_end(mode);
     }
 
     fn on_cancel(self: Arc<Self>) {
-        self.raise(control::CANCEL);
+        self.any().raise(control::CANCEL);
     }
 
     fn exit_when_childless(&self) -> Option<Exit> {
@@ -184,12 +251,17 @@ impl<M: Send + 'static> Member for Cell<M> {
     }
 
     fn halt(self: Arc<Self>) -> Progress {
-        self.halt_for_group();
+        // A temporary actor is not restarted: it exits.
+        if self.node().policy() == RestartPolicy::Temporary {
+            self.stop_with(StopMode::Stop);
+        } else {
+            self.any().halt_for_group();
+        }
         Progress::Pending
     }
 
     fn counts(&self) -> Counts {
-        self.mailbox.counts()
+        self.any().mailbox.counts()
     }
 
     fn in_poll(&self) -> bool {
@@ -199,29 +271,24 @@ impl<M: Send + 'static> Member for Cell<M> {
 
 impl<M: Send + 'static> SupervisedMember for Cell<M> {
     fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
-        // An actor that ends this incarnation ends its children too. One that has a decision needs
-        // no second.
-        if !self.node.takes_children() || self.node.has_pending_action() {
-            return FailureStep::default();
+        if self.any().receive_failure(&failure) {
+            supervision::judge_and_apply(self, FailedChild::Actor, failure)
+        } else {
+            FailureStep::default()
         }
-        self.notify(Signal::Escalate(failure.clone()));
-        supervision::judge_and_apply(self, FailedChild::Actor, failure)
     }
 
     fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
-        if action != ChildAction::Resume {
-            self.node.keep_action(action, failure);
-            self.raise(control::CHILD_FAILED);
-        }
+        self.any().keep_action(action, failure);
     }
 
     fn start_again(self: Arc<Self>) -> Progress {
-        self.start_with_group();
+        self.any().start_with_group();
         Progress::Pending
     }
 
     fn request_restart(self: Arc<Self>) -> bool {
-        self.raise(control::RESTART);
+        self.any().raise(control::RESTART);
         true
     }
 
@@ -230,28 +297,22 @@ impl<M: Send + 'static> SupervisedMember for Cell<M> {
     }
 
     fn notify(&self, signal: Signal) {
-        if let Some(waker) = self.mailbox.push_signal(signal) {
-            self.node.runtime().wake_for_control(waker);
-        }
+        self.any().push_signal(signal);
     }
 }
 
 impl<M: Send + 'static> WaitingMember for Cell<M> {
     fn keep_unanswered(&self, reply: Arc<dyn Unanswered>) -> Result<(), Arc<dyn Unanswered>> {
-        self.push_unanswered(reply);
+        self.any().push_unanswered(reply);
         Ok(())
     }
 
     fn edges(&self) -> Vec<Edge> {
-        self.own_edges()
+        self.any().own_edges()
     }
 
     fn waits_for(&self) -> Vec<Arc<dyn Member>> {
-        match self.mailbox.control_word() {
-            _ if self.waits_for_children() => self.node.children(),
-            word if word & control::WAITING_TO_RESTART != 0 => supervision::waits_for(&self.node).into_iter().collect(),
-            _ => Vec::new(),
-        }
+        self.any().waits_for()
     }
 
     fn waits_for_children(&self) -> bool {
@@ -259,18 +320,18 @@ impl<M: Send + 'static> WaitingMember for Cell<M> {
     }
 
     fn begin_wait(&self, edge: Edge) {
-        self.add_edge(edge);
+        self.any().add_edge(edge);
     }
 
     fn end_wait(&self, edge: &Edge) {
-        self.remove_edge(edge);
+        self.any().remove_edge(edge);
     }
 
     fn has_waiting_send(&self, key: u64) -> bool {
-        self.mailbox.is_send_waiting(key)
+        self.any().mailbox.is_send_waiting(key)
     }
 
     fn admit_send(&self, key: u64) -> bool {
-        self.mailbox.admit_beyond_capacity(key)
+        self.any().mailbox.admit_beyond_capacity(key)
     }
 }

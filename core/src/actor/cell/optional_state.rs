@@ -1,9 +1,10 @@
-//! [`OptionalState`]: state that only some actors have.
+//! [`OptionalState`] and [`OptionalMessages`]: state that only some actors have. The second depends
+//! on the message type.
 //!
-//! It is attached to the mailbox, in its cold part, so an actor without any of it needs no memory
-//! for it. It is under the mailbox's lock: nothing is woken, dropped or called there.
+//! They are attached to the mailbox, in its cold parts, so an actor without any of it needs no
+//! memory for it. They are under the mailbox's lock: nothing is woken, dropped or called there.
 
-use crate::actor::cell::Cell;
+use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::actor::stash::Stash;
 use crate::actor::timers::Timers;
 use crate::base::runtime::BoxFuture;
@@ -17,23 +18,26 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-pub(crate) struct OptionalState<M> {
+#[derive(Default)]
+pub(crate) struct OptionalState {
     /// Replies that were dropped without an answer, kept until the outcome of the handler is known.
     unanswered: Vec<Arc<dyn Unanswered>>,
     /// The edges of the wait-for graph: what the actor awaits in its own task, oldest first.
     edges: VecDeque<Edge>,
-    timers: Option<Box<Timers<M>>>,
-    pub(crate) stash: Option<Box<Stash<M>>>,
     stopwatch: Option<Box<Stopwatch>>,
     /// The `Behaviour` that replaces `Actor::handle`. Its type depends on the actor's type, which a
     /// cell does not know.
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<M> Default for OptionalState<M> {
+pub(crate) struct OptionalMessages<M> {
+    timers: Option<Box<Timers<M>>>,
+    pub(crate) stash: Option<Box<Stash<M>>>,
+}
+
+impl<M> Default for OptionalMessages<M> {
     fn default() -> Self {
-        let (unanswered, edges) = (Vec::new(), VecDeque::new());
-        Self { unanswered, edges, timers: None, stash: None, stopwatch: None, behaviour: None }
+        Self { timers: None, stash: None }
     }
 }
 
@@ -46,27 +50,29 @@ pub(crate) struct Stopwatch {
 
 /// The timers, taken out of the lock while they are used. They are put back even if one of their
 /// closures panics.
-struct BorrowedTimers<'a, M> {
+struct BorrowedTimers<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
     timers: Option<Box<Timers<M>>>,
 }
 
-impl<M> Drop for BorrowedTimers<'_, M> {
+impl<M: Send + 'static> Drop for BorrowedTimers<'_, M> {
     fn drop(&mut self) {
         if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
             self.cell.mailbox.set_owner_flag();
-            self.cell.mailbox.with_attached(|optional| optional.timers = Some(timers));
+            self.cell.mailbox.with_message_data(|optional| optional.timers = Some(timers));
         }
     }
 }
 
-impl<M> Cell<M> {
+impl<S: ?Sized> CellOf<S> {
     /// Returns true if the actor has ever set a timer or stashed a message.
     #[inline]
     pub(crate) fn has_timers_or_stash(&self) -> bool {
         self.mailbox.owner_flag()
     }
+}
 
+impl AnyCell {
     pub(crate) fn push_unanswered(&self, reply: Arc<dyn Unanswered>) {
         self.mailbox.with_attached(|optional| optional.unanswered.push(reply));
         self.mailbox.raise_silently(UNANSWERED);
@@ -124,16 +130,18 @@ impl<M> Cell<M> {
         });
         drop(removed);
     }
+}
 
+impl<M: Send + 'static> Cell<M> {
     /// Runs `f` on the timers outside the lock. Only the actor's own task calls this.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let timers = self.mailbox.with_attached(|optional| optional.timers.take()).unwrap_or_default();
+        let timers = self.mailbox.with_message_data(|optional| optional.timers.take()).unwrap_or_default();
         let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };
         borrowed.timers.as_mut().map(|timers| f(timers)).expect("the timers are borrowed until the end of this call")
     }
 
     /// Takes all timers out, for the caller to drop.
     pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
-        self.mailbox.with_attached_if_any(|optional| optional.timers.take()).flatten()
+        self.mailbox.with_message_data_if_any(|optional| optional.timers.take()).flatten()
     }
 }

@@ -1,10 +1,9 @@
 //! The wait between two incarnations: for a backoff, or for the supervisor's restart plan to
 //! restart the whole group; then the next start.
 
-use crate::actor::Actor;
-use crate::actor::cell::Cell;
+use crate::actor::cell::AnyCell;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
-use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::actor::cell::task::{AnyTask, Phase};
 use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
@@ -12,11 +11,10 @@ use crate::events::event::Event;
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
 use crate::supervise::restart_plan::ChildReport;
-use crate::tree::member::{Member, WaitingMember};
+use crate::tree::node::Node;
 use crate::tree::supervision::{ChildAction, Supervision};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
-use alloc::sync::Arc;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -33,9 +31,9 @@ pub(super) struct RestartWait {
     pub(super) owes_report: bool,
 }
 
-impl<A: Actor> ActorTask<A> {
+impl AnyTask {
     /// After the state was dropped: restarts at once, or waits first.
-    pub(super) fn restart_or_wait(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn restart_or_wait(&mut self, cell: &AnyCell) {
         let must_wait = self.details.as_ref().is_some_and(|details| details.restart_wait.is_some());
         if must_wait || cell.mailbox.control_word() & control::HALT != 0 {
             self.begin_restart_wait(cell);
@@ -45,7 +43,7 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// Begins the wait.
-    pub(super) fn begin_restart_wait(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn begin_restart_wait(&mut self, cell: &AnyCell) {
         self.details().restart_wait.get_or_insert_default();
         // Without `ENDING`, a cancel ends the wait as it ends a running actor.
         cell.mailbox.raise_silently(control::WAITING_TO_RESTART);
@@ -54,7 +52,7 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// Settles the end of the wait: starts the next incarnation, or begins the exit.
-    pub(super) fn after_wait(&mut self, cell: &Cell<A::Msg>, end: StageEnd) {
+    pub(super) fn after_wait(&mut self, cell: &AnyCell, end: StageEnd) {
         self.details().restart_wait = None;
         cell.mailbox.clear_bits(control::WAITING_TO_RESTART);
         match end {
@@ -73,7 +71,7 @@ impl<A: Actor> ActorTask<A> {
 
     /// Polls the wait. Ready with `Done` when the next incarnation may begin, and with `Stopped` or
     /// `Cancelled` when the actor must exit without one.
-    pub(super) fn poll_wait(&mut self, cell: &Arc<Cell<A::Msg>>, cx: &mut Context<'_>) -> Poll<StageEnd> {
+    pub(super) fn poll_wait(&mut self, cell: &AnyCell, cx: &mut Context<'_>) -> Poll<StageEnd> {
         loop {
             let (word, closed) = (cell.mailbox.control_word(), cell.mailbox.is_closed());
             // The cancel may have arrived after the guard last checked for it; it would not be
@@ -82,7 +80,7 @@ impl<A: Actor> ActorTask<A> {
                 return Poll::Ready(StageEnd::Cancelled);
             }
             let is_final = word & control::FINAL != 0;
-            if word & control::STOP != 0 && (is_final || cell.node.policy() != RestartPolicy::Permanent) {
+            if word & control::STOP != 0 && (is_final || cell.node().policy() != RestartPolicy::Permanent) {
                 return Poll::Ready(StageEnd::Stopped);
             }
             // If the supervisor closes its children, the queued messages must be handled, and no
@@ -101,8 +99,8 @@ impl<A: Actor> ActorTask<A> {
                     return Poll::Ready(StageEnd::Done);
                 }
                 if core::mem::take(&mut restart_wait.owes_report) {
-                    if supervision::report(&cell.node, ChildReport::Halted) {
-                        waits::break_cycles_of(self.cx.cell().waits_for());
+                    if supervision::report(cell.node(), ChildReport::Halted) {
+                        waits::break_cycles_of(cell.waits_for());
                     }
                     continue;
                 }
@@ -114,8 +112,8 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// Begins the next incarnation, unless the actor must exit after all.
-    pub(super) fn begin_next_incarnation(&mut self, cell: &Cell<A::Msg>, waited: bool) {
-        match cell.node.take_action() {
+    pub(super) fn begin_next_incarnation(&mut self, cell: &AnyCell, waited: bool) {
+        match cell.node().take_action() {
             // A child's failure of the last incarnation does not fail the next one, but a decision
             // to stop still applies.
             Some((ChildAction::Stop | ChildAction::Escalate { .. }, failure)) => {
@@ -127,12 +125,12 @@ impl<A: Actor> ActorTask<A> {
                 (details.restart_wait, details.exit) = (RestartWait::new(wait, true), Some(Exit::Failed(failure)));
                 self.begin_restart_wait(cell);
             }
-            _ if cell.node.reopen() => {
+            _ if cell.node().reopen() => {
                 let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
                 cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
                 cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
-                cell.node.existing_supervision(Supervision::forget_restarts);
-                self.cx.next_incarnation();
+                cell.node().existing_supervision(Supervision::forget_restarts);
+                self.part.next_incarnation();
                 self.suspended = false;
                 self.stage = Stage::Run;
             }
@@ -141,37 +139,36 @@ impl<A: Actor> ActorTask<A> {
     }
 
     /// After `started` has returned `Ok`: settles the stash and announces the start.
-    pub(super) fn finish_start(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn finish_start(&mut self, cell: &AnyCell, incarnation: u32) {
         self.settle_stash(cell, StashedIn::Hook);
-        self.early_park = EarlyPark::Unlikely;
-        self.announce_start(cell);
+        self.phase = Phase::Busy;
+        self.announce_start(cell, incarnation);
     }
 
-    /// Reports the start: as an event, to `spawn_started`, to the
-    /// strategy if this is a restart, and to the restart plan if it waits for it.
-    fn announce_start(&self, cell: &Cell<A::Msg>) {
-        self.report_started(cell);
-        if let Some(notice) = cell.options.as_deref().and_then(|options| options.start_notice.as_deref()) {
+    /// Reports the start: as an event, to `spawn_started`, to the strategy if this is a restart, and
+    /// to the restart plan if it waits for it.
+    fn announce_start(&self, cell: &AnyCell, incarnation: u32) {
+        report_started(cell.node(), incarnation);
+        if let Some(notice) = cell.options().and_then(|options| options.start_notice.as_deref()) {
             notice.notify();
         }
-        if self.cx.incarnation() > 0 {
-            let child = Arc::clone(self.cx.cell()) as Arc<dyn Member>;
+        if incarnation > 0 {
+            let child = self.part.member();
             supervision::call_hook(&child, |strategy, child| strategy.after_restart(child));
         }
         if cell.mailbox.control_word() & control::REPORT_START != 0 {
             cell.mailbox.clear_bits(control::REPORT_START);
-            supervision::report(&cell.node, ChildReport::Started);
+            supervision::report(cell.node(), ChildReport::Started);
         }
     }
+}
 
-    /// Reports the start or restart as an event.
-    fn report_started(&self, cell: &Cell<A::Msg>) {
-        let (node, incarnation) = (&cell.node, self.cx.incarnation());
-        node.report_lifecycle(|| match incarnation {
-            0 => Event::Started { path: node.path() },
-            _ => Event::Restarted { path: node.path(), incarnation },
-        });
-    }
+/// Reports the start or restart as an event.
+fn report_started(node: &Node, incarnation: u32) {
+    node.report_lifecycle(|| match incarnation {
+        0 => Event::Started { path: node.path() },
+        _ => Event::Restarted { path: node.path(), incarnation },
+    });
 }
 
 impl RestartWait {
@@ -180,9 +177,9 @@ impl RestartWait {
         (for_group || !backoff.is_zero()).then_some(Self { backoff, sleep: None, for_group, owes_report: for_group })
     }
 
-    fn poll_backoff<M>(&mut self, cell: &Cell<M>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_backoff(&mut self, cell: &AnyCell, cx: &mut Context<'_>) -> Poll<()> {
         if !self.backoff.is_zero() {
-            let runtime = cell.node.runtime();
+            let runtime = cell.node().runtime();
             self.sleep = Some(runtime.sleep_until(runtime.now() + core::mem::take(&mut self.backoff)));
         }
         let Some(sleep) = &mut self.sleep else { return Poll::Ready(()) };
@@ -195,12 +192,9 @@ impl RestartWait {
 }
 
 /// Commands of a supervisor to an actor that restarts together with its siblings.
-impl<M: Send + 'static> Cell<M> {
-    /// Ends the incarnation, to start again on command. A temporary actor exits instead.
-    pub(super) fn halt_for_group(self: Arc<Self>) {
-        if self.node.policy() == RestartPolicy::Temporary {
-            return self.stop_with(crate::tree::member::StopMode::Stop);
-        }
+impl AnyCell {
+    /// Ends the incarnation, to start again on command.
+    pub(super) fn halt_for_group(&self) {
         self.mailbox.clear_bits(control::START);
         self.raise(control::HALT);
     }
@@ -223,7 +217,9 @@ mod tests {
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
     use crate::supervise::restart_plan::RestartPlan;
+    use crate::tree::member::Member;
     use crate::tree::supervision::strategy::OneForAll;
+    use alloc::sync::Arc;
 
     fn group_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
         let scope = Scope::under(&crate::tree::token::CancelToken::root(sim.runtime()));
@@ -240,7 +236,7 @@ mod tests {
         let sim = Dispatcher::seeded(1);
         let (_scope, _supervisor, actor) = group_of_one(&sim);
         let cell = actor.cell();
-        cell.raise(control::START | control::REPORT_START);
+        cell.any().raise(control::START | control::REPORT_START);
         sim.drain_ready();
         assert_eq!(cell.mailbox.control_word() & control::START, 0);
         actor.tell(()).unwrap();
@@ -255,12 +251,12 @@ mod tests {
         let sim = Dispatcher::seeded(1);
         let (_scope, supervisor, actor) = group_of_one(&sim);
         let (cell, parent) = (actor.cell(), supervisor.any().member);
-        let members = core::iter::once((cell.node.id(), Arc::clone(cell) as Arc<dyn Member>));
-        let plan = RestartPlan::new(members, None).after_failure_of(cell.node.id());
+        let members = core::iter::once((cell.node().id(), Arc::clone(cell) as Arc<dyn Member>));
+        let plan = RestartPlan::new(members, None).after_failure_of(cell.node().id());
         parent.node().with_supervision(|supervision| supervision.restart_plan = Some(alloc::boxed::Box::new(plan)));
-        let failure = cell.node.failure(0, Reason::Error("below".into()));
-        cell.node.keep_action(ChildAction::Wait(Duration::ZERO), failure);
-        cell.raise(control::RESTART);
+        let failure = cell.node().failure(0, Reason::Error("below".into()));
+        cell.node().keep_action(ChildAction::Wait(Duration::ZERO), failure);
+        cell.any().raise(control::RESTART);
         sim.drain_ready();
         assert!(parent.node().with_supervision(|supervision| supervision.restart_plan.is_none()), "the plan is complete");
         actor.tell(()).unwrap();

@@ -1,11 +1,14 @@
 //! `ActorTask`: the data that an actor's task owns, and how it applies the control word.
+//!
+//! A task has one part that depends on the actor's type, [`ActorPart`], as its last field. Code
+//! that needs it rarely, or not at all, works on [`AnyTask`], where that part is a trait object:
+//! the whole lifecycle is compiled once. Only the handling of messages is compiled for each actor.
 
 use crate::actor::Actor;
+use crate::actor::cell::actor_part::{ActorPart, AnyActorPart};
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
 use crate::actor::cell::restart_wait::RestartWait;
-use crate::actor::cell::{Cell, MESSAGES_PER_POLL_MAX};
-use crate::actor::context::Context;
-use crate::actor::props::{ActorOptions, BoxStream};
+use crate::actor::cell::{AnyCell, Cell, MESSAGES_PER_POLL_MAX};
 use crate::actor::stash::StashedIn;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
@@ -22,13 +25,8 @@ const ADMIT_EVERY: u16 = 32;
 
 /// The data that the actor's task owns. Every idle actor has one, so rarely used fields are in a
 /// box.
-pub(super) struct ActorTask<A: Actor> {
-    /// The state of this incarnation, present from the factory to the end of `stopped`.
-    pub(super) actor: Option<A>,
-    pub(super) cx: Context<A>,
-    /// Messages taken from the mailbox, oldest last.
-    pub(super) batch: Vec<A::Msg>,
-    pub(super) details: Option<Box<TaskDetails<A::Msg>>>,
+pub(super) struct TaskOf<P: ?Sized> {
+    pub(super) details: Option<Box<TaskDetails>>,
     /// How many more messages and incarnations this poll may begin.
     pub(super) budget: u16,
     pub(super) stage: Stage,
@@ -38,29 +36,37 @@ pub(super) struct ActorTask<A: Actor> {
     pub(super) has_current: bool,
     pub(super) suspended: bool,
     pub(super) has_timers: bool,
-    pub(super) early_park: EarlyPark,
+    pub(super) phase: Phase,
+    pub(super) part: P,
 }
 
-/// Whether the actor parks when it takes a single message, and not after it. That saves a second
-/// check of the mailbox, and costs a wake-up if another message arrives meanwhile.
+/// The task of an actor `A`.
+pub(super) type ActorTask<A> = TaskOf<ActorPart<A>>;
+
+/// The task of an actor, whatever its type.
+pub(super) type AnyTask = TaskOf<dyn AnyActorPart>;
+
+/// How far the incarnation is, and whether it parks early: when it takes a single message, and not
+/// after it. That saves a second check of the mailbox, and costs a wake-up if another message
+/// arrives meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EarlyPark {
+pub(super) enum Phase {
+    /// There is no state.
+    NoState,
     /// `started` has not returned.
-    NotStarted,
+    Starting,
     /// Messages arrived while the last one was handled.
-    Unlikely,
-    /// The mailbox was empty after the last message.
-    Likely,
+    Busy,
+    /// The mailbox was empty after the last message: the actor parks early with the next one.
+    Quiet,
     /// The actor is parked, and handles its current message.
     Parked,
 }
 
-/// State that only some actors need: those with a feed, with copies of their messages, or after a
-/// failure.
-pub(super) struct TaskDetails<M> {
-    pub(super) feed: Option<BoxStream<M>>,
-    /// The copy of the current message, for a retry or a dead letter.
-    pub(super) retry_copy: Option<M>,
+/// State that only some actors need: those with copies or descriptions of their messages, or after
+/// a failure.
+#[derive(Default)]
+pub(super) struct TaskDetails {
     /// How often the current message was tried before.
     pub(super) attempts: u32,
     /// The retried messages of the batch. The batch is a stack, and so is this.
@@ -81,29 +87,53 @@ pub(super) struct Retry {
 
 impl<A: Actor> ActorTask<A> {
     #[inline]
-    pub(super) fn new(cell: Arc<Cell<A::Msg>>) -> Self {
-        let details = cell.options.as_deref().and_then(TaskDetails::fed_by);
+    fn new(cell: Arc<Cell<A::Msg>>) -> Self {
         Self {
-            actor: None,
-            cx: Context::new(cell),
-            batch: Vec::new(),
-            details,
+            details: None,
             budget: MESSAGES_PER_POLL_MAX as u16,
             stage: Stage::Run,
             exit_kind: None,
             has_current: false,
             suspended: false,
             has_timers: false,
-            early_park: EarlyPark::NotStarted,
+            phase: Phase::NoState,
+            part: ActorPart::new(cell),
         }
     }
 
+    /// Returns this task without the actor's type, for code that is compiled once.
+    #[inline]
+    pub(super) fn any(&mut self) -> &mut AnyTask {
+        self
+    }
+}
+
+/// A task that leaves the tree if it is dropped before its end.
+pub(super) struct OwnedTask<A: Actor>(pub(super) ActorTask<A>);
+
+impl<A: Actor> OwnedTask<A> {
+    #[inline]
+    pub(super) fn new(cell: Arc<Cell<A::Msg>>) -> Self {
+        Self(ActorTask::new(cell))
+    }
+}
+
+impl<A: Actor> Drop for OwnedTask<A> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.stage != Stage::Gone {
+            self.0.any().leave_unfinished();
+        }
+    }
+}
+
+impl AnyTask {
     /// Suspends or resumes the actor, and reports the change.
-    fn set_suspended(&mut self, cell: &Cell<A::Msg>, suspended: bool) {
+    fn set_suspended(&mut self, cell: &AnyCell, suspended: bool) {
         if core::mem::replace(&mut self.suspended, suspended) == suspended {
             return;
         }
-        let node = &cell.node;
+        let node = cell.node();
         node.report_lifecycle(|| match suspended {
             true => Event::Suspended { path: node.path() },
             false => Event::Resumed { path: node.path() },
@@ -112,14 +142,14 @@ impl<A: Actor> ActorTask<A> {
 
     /// Applies the control word. Returns the end of the stage if a bit orders it.
     #[cold]
-    pub(super) fn apply_control(&mut self, cell: &Cell<A::Msg>, word: u32) -> Option<StageEnd> {
-        self.early_park = EarlyPark::Unlikely;
+    pub(super) fn apply_control(&mut self, cell: &AnyCell, word: u32) -> Option<StageEnd> {
+        self.phase = Phase::Busy;
         // Hooks settle their own changes, so these are the last message's.
         if word & control::STASH_CHANGED != 0 {
             self.settle_stash(cell, StashedIn::Finished);
         }
         if word & control::TIME_HANDLERS != 0 {
-            let handles_next = !self.batch.is_empty() && !self.suspended && self.budget > 0;
+            let handles_next = !self.part.batch_is_empty() && !self.suspended && self.budget > 0;
             cell.time_next_handler(handles_next && word & control::SIGNALS == 0);
         }
         if word & control::CANCEL != 0 {
@@ -165,32 +195,22 @@ impl<A: Actor> ActorTask<A> {
         None
     }
 
-    /// Returns the details, allocated on first use.
-    pub(super) fn details(&mut self) -> &mut TaskDetails<A::Msg> {
-        self.details.get_or_insert_default()
-    }
-}
-
-impl<M> Default for TaskDetails<M> {
-    fn default() -> Self {
-        Self {
-            feed: None,
-            retry_copy: None,
-            attempts: 0,
-            retries: Vec::new(),
-            description: None,
-            failure: None,
-            exit: None,
-            restart_wait: None,
+    /// Settles changes of the stash, if there are any.
+    pub(super) fn settle_stash(&mut self, cell: &AnyCell, at: StashedIn) {
+        if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && self.part.settle_stash(at) {
+            self.has_current = false;
         }
     }
 }
 
-impl<M: Send + 'static> TaskDetails<M> {
-    /// Returns the details of an actor with a feed.
-    #[cold]
-    fn fed_by(options: &ActorOptions<M>) -> Option<Box<Self>> {
-        let feed = options.feed.with(Option::take)?;
-        Some(Box::new(Self { feed: Some(feed), ..Self::default() }))
+impl<P: ?Sized> TaskOf<P> {
+    #[inline]
+    pub(super) fn has_state(&self) -> bool {
+        self.phase != Phase::NoState
+    }
+
+    /// Returns the details, allocated on first use.
+    pub(super) fn details(&mut self) -> &mut TaskDetails {
+        self.details.get_or_insert_default()
     }
 }

@@ -7,11 +7,9 @@
 //! 2. Replies in dropped values are answered with the outcome of the actor.
 //! 3. The actor leaves the tree last, after all its messages were counted.
 
-use crate::actor::Actor;
-use crate::actor::cell::Cell;
+use crate::actor::cell::AnyCell;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
-use crate::actor::cell::member::type_name;
-use crate::actor::cell::task::{ActorTask, EarlyPark};
+use crate::actor::cell::task::{AnyTask, Phase};
 use crate::actor::stash::StashedIn;
 use crate::base::catch;
 use crate::base::reason::Reason;
@@ -22,26 +20,30 @@ use crate::mailbox::control;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{current, node};
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 
 /// The number of dead letters recorded in one poll before the task yields.
 const DEAD_LETTERS_PER_POLL_MAX: u32 = 256;
 
-impl<A: Actor> ActorTask<A> {
+impl AnyTask {
     /// Ends an incarnation: drops its state, then exits, restarts or waits to restart.
-    pub(super) fn drop_state(&mut self, cell: &Cell<A::Msg>) {
+    pub(super) fn drop_state(&mut self, cell: &AnyCell) {
         if cell.has_timers_or_stash() {
             self.drop_timers_and_stash(cell);
         }
-        self.drop_behaviour(cell);
-        self.early_park = EarlyPark::NotStarted;
-        if self.actor.is_some() {
+        let word = cell.mailbox.control_word();
+        if word & control::BEHAVIOUR != 0 {
+            self.drop_behaviour(cell);
+        }
+        if self.has_state() {
             self.drop_actor(cell);
         }
         if self.exit_kind.is_some() {
-            let was_empty = cell.mailbox.control_word() & control::MAILBOX_EMPTY != 0;
-            let is_empty = self.batch.is_empty() && (was_empty || cell.mailbox.is_empty());
+            // Stashed messages come back at the end of an incarnation.
+            let was_empty = word & control::MAILBOX_EMPTY != 0 && !cell.has_timers_or_stash();
+            let is_empty = was_empty || (self.part.batch_is_empty() && cell.mailbox.is_empty());
             self.stage = if is_empty { Stage::Gone } else { Stage::DeadLetters };
         } else {
             self.restart_or_wait(cell);
@@ -51,23 +53,20 @@ impl<A: Actor> ActorTask<A> {
     /// Puts stashed messages back to the front of the mailbox: for the next incarnation, or to
     /// become dead letters. Drops the timers; their messages were never accepted.
     #[cold]
-    fn drop_timers_and_stash(&mut self, cell: &Cell<A::Msg>) {
+    fn drop_timers_and_stash(&mut self, cell: &AnyCell) {
         // The last message is settled already, so any unsettled stash was changed by a hook.
-        cell.unstash();
+        self.part.unstash();
         self.settle_stash(cell, StashedIn::Hook);
         self.has_timers = false;
-        if let Some(timers) = cell.take_timers()
-            && let Err(reason) = catch::catch(|| drop(timers))
-        {
+        if let Err(reason) = self.part.drop_timers() {
             self.record_failure(cell, reason);
         }
     }
 
     /// Drops the behaviour: each incarnation begins with `Actor::handle`.
-    fn drop_behaviour(&self, cell: &Cell<A::Msg>) {
-        if cell.mailbox.control_word() & control::BEHAVIOUR != 0
-            && let Err(reason) = catch::catch(|| drop(cell.set_behaviour(None)))
-        {
+    #[cold]
+    fn drop_behaviour(&self, cell: &AnyCell) {
+        if let Err(reason) = catch::catch(|| drop(cell.set_behaviour(None))) {
             self.record_failure(cell, reason);
         }
     }
@@ -75,11 +74,11 @@ impl<A: Actor> ActorTask<A> {
     /// Drops a state that was not dropped in its last stage. Replies in it are kept, as those of a
     /// handler are, and answered with the outcome.
     #[cold]
-    fn drop_actor(&mut self, cell: &Cell<A::Msg>) {
-        let mut member = Some(Arc::clone(self.cx.cell()) as Arc<dyn Member>);
+    fn drop_actor(&mut self, cell: &AnyCell) {
+        let mut member = Some(self.part.member());
         let inside = current::enter(&mut member, Waker::noop());
-        let actor = self.actor.take();
-        let dropped = catch::catch(|| drop(actor));
+        self.phase = Phase::NoState;
+        let dropped = self.part.drop_actor();
         drop(inside);
         if let Err(reason) = dropped {
             self.record_failure(cell, reason);
@@ -88,43 +87,34 @@ impl<A: Actor> ActorTask<A> {
 
     /// Makes dead letters of the remaining messages, some at a time. Replies in them are answered
     /// with the exit, after the last one.
-    pub(super) fn dead_letter_some(&mut self, cell: &Cell<A::Msg>, waker: &Waker) -> Poll<()> {
+    pub(super) fn dead_letter_some(&mut self, cell: &AnyCell, waker: &Waker) -> Poll<()> {
         let reason = match self.exit_kind {
             Some(ExitKind::Cancel) => DeadLetterReason::Cancelled,
             Some(ExitKind::Fail) => DeadLetterReason::Failed,
             _ => DeadLetterReason::Stopped,
         };
         for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
-            if self.batch.is_empty() {
-                match cell.mailbox.poll_remaining(waker) {
-                    Poll::Ready(Some(part)) => self.batch = part,
-                    Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending => return cell.mark_parked(Poll::Pending),
-                }
-            }
-            if let Some(message) = self.batch.pop() {
-                cell.mailbox.count_removed();
-                cell.dead_letter(message, reason);
+            match self.part.poll_dead_letter(reason, waker) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(()),
+                Poll::Pending => return cell.mark_parked(Poll::Pending),
             }
         }
         waker.wake_by_ref();
         cell.mark_parked(Poll::Pending)
     }
 
-    /// The last step: leaves the tree.
-    #[inline]
-    pub(super) fn finish_exit(&mut self, cell: &Cell<A::Msg>, member: &Arc<dyn Member>, factory: impl FnMut() -> A) {
-        // The factory, the feed and the copy are user values. Each is dropped separately, before
-        // the exit is reported.
-        if let Err(reason) = catch::catch(|| drop(factory)) {
+    /// Drops the feed and the copy. They are user values, and each is dropped separately.
+    #[cold]
+    pub(super) fn drop_feed_and_copy(&mut self, cell: &AnyCell) {
+        for reason in self.part.drop_feed_and_copy().into_iter().flatten() {
             self.record_failure(cell, reason);
         }
-        if let Some(details) = &mut self.details {
-            let (feed, retry_copy) = (details.feed.take(), details.retry_copy.take());
-            for reason in [catch::catch(|| drop(feed)), catch::catch(|| drop(retry_copy))].into_iter().filter_map(Result::err) {
-                self.record_failure(cell, reason);
-            }
-        }
+    }
+
+    /// The last step: leaves the tree. All user values are dropped before, so no drop runs after
+    /// the exit is reported.
+    pub(super) fn finish_exit(&mut self, cell: &AnyCell, member: &Arc<dyn Member>) {
         let exit = match self.exit_kind {
             Some(ExitKind::Close) => Exit::Closed,
             Some(ExitKind::Stop) | None => Exit::Stopped,
@@ -137,61 +127,53 @@ impl<A: Actor> ActorTask<A> {
     /// Creates the record of a failure and reports it. Every failure is reported, whatever the
     /// decision about it.
     #[cold]
-    pub(super) fn record_failure(&self, cell: &Cell<A::Msg>, reason: Reason) -> FailureInfo {
-        let mut failure = cell.node.failure(self.cx.incarnation(), reason);
+    pub(super) fn record_failure(&self, cell: &AnyCell, reason: Reason) -> FailureInfo {
+        let mut failure = cell.node().failure(self.part.incarnation(), reason);
         if self.has_current {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
-            failure = failure.with_message(described.unwrap_or_else(type_name::<A::Msg>));
+            failure = failure.with_message(described.unwrap_or_else(|| Cow::Borrowed(cell.mailbox.message_type())));
         }
-        cell.node.events().record_failure(&failure);
+        cell.node().events().record_failure(&failure);
         failure
+    }
+
+    /// The runtime dropped the task before its end. The actor still leaves the tree: the current
+    /// message is settled without a retry, and queued messages become dead letters.
+    #[cold]
+    pub(super) fn leave_unfinished(&mut self) {
+        let member = self.part.member();
+        let cell = &self.part.cell();
+        // Replies in the dropped values are kept, and answered with the exit of the actor: no
+        // handler has dropped them.
+        let mut current = Some(Arc::clone(&member));
+        let inside = current::enter(&mut current, Waker::noop());
+        drop(cell.mailbox.close());
+        cell.mailbox.mark_receiver_gone();
+        self.settle_current(cell, false);
+        self.drop_behaviour(cell);
+        self.part.unstash();
+        self.settle_stash(cell, StashedIn::Hook);
+        self.part.dead_letter_all(DeadLetterReason::Cancelled);
+        if self.has_state() {
+            self.drop_actor(cell);
+        }
+        drop(inside);
+        cell.mailbox.count_rest_as_dead_letters();
+        cell.answer_unanswered(|| AskError::Cancelled(Cause::Dropped));
+        node::cancel(&member, &Cause::Dropped);
+        node::leave(&member, &Exit::Cancelled(Cause::Dropped));
     }
 
     /// Records the failure of a hook. It has no other effect.
     #[inline]
-    pub(super) fn record_hook_failure(&self, cell: &Cell<A::Msg>, end: StageEnd) {
+    pub(super) fn record_hook_failure(&self, cell: &AnyCell, end: StageEnd) {
         if let StageEnd::Failed(reason) | StageEnd::CancelledAtAwait(Some(reason)) = end {
             self.record_failure(cell, *reason);
         }
     }
 }
 
-/// The runtime dropped the task before its end. The actor still leaves the tree: the current
-/// message is settled without a retry, and queued messages become dead letters.
-impl<A: Actor> Drop for ActorTask<A> {
-    fn drop(&mut self) {
-        if self.stage == Stage::Gone {
-            return;
-        }
-        let cell = &Arc::clone(self.cx.cell());
-        // Replies in the dropped values are kept, and answered with the exit of the actor: no
-        // handler has dropped them.
-        let mut current = Some(Arc::clone(cell) as Arc<dyn Member>);
-        let inside = current::enter(&mut current, Waker::noop());
-        cell.mailbox.close();
-        cell.mailbox.mark_receiver_gone();
-        self.settle_current(cell, false);
-        self.drop_behaviour(cell);
-        cell.unstash();
-        self.settle_stash(cell, StashedIn::Hook);
-        let remaining = core::iter::from_fn(|| cell.mailbox.take_remaining()).flat_map(|part| part.into_iter().rev());
-        for message in core::mem::take(&mut self.batch).into_iter().rev().chain(remaining) {
-            cell.mailbox.count_removed();
-            cell.dead_letter(message, DeadLetterReason::Cancelled);
-        }
-        if self.actor.is_some() {
-            self.drop_actor(cell);
-        }
-        drop(inside);
-        cell.mailbox.count_rest_as_dead_letters();
-        cell.answer_unanswered(|| AskError::Cancelled(Cause::Dropped));
-        let member: Arc<dyn Member> = Arc::clone(cell) as Arc<dyn Member>;
-        node::cancel(&member, &Cause::Dropped);
-        node::leave(&member, &Exit::Cancelled(Cause::Dropped));
-    }
-}
-
-impl<M: Send + 'static> Cell<M> {
+impl AnyCell {
     /// Answers the asks whose replies were dropped by the code that has just ended.
     #[inline]
     pub(super) fn answer_unanswered(&self, why: impl FnOnce() -> AskError) {

@@ -4,7 +4,8 @@
 //! handles; when it is used up, the task yields.
 
 use crate::actor::Actor;
-use crate::actor::cell::task::{ActorTask, EarlyPark, TaskDetails};
+use crate::actor::cell::actor_part::{ActorPart, FeedAndCopy};
+use crate::actor::cell::task::{ActorTask, Phase};
 use crate::actor::cell::{Cell, MESSAGES_PER_POLL_MAX};
 use crate::mailbox::control;
 use crate::mailbox::queue::Refill;
@@ -41,8 +42,8 @@ impl<A: Actor> ActorTask<A> {
     /// returns at once.
     #[inline]
     fn poll_work(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
-        if self.early_park == EarlyPark::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only() {
-            self.early_park = EarlyPark::Likely;
+        if self.phase == Phase::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only() {
+            self.phase = Phase::Quiet;
             return Poll::Pending;
         }
         self.poll_work_slow(cell, cx)
@@ -51,22 +52,22 @@ impl<A: Actor> ActorTask<A> {
     /// Returns true if only the mailbox and the control word can bring work to this actor.
     #[inline]
     fn waits_for_messages_only(&self) -> bool {
-        !self.has_timers && self.details.as_ref().is_none_or(|details| details.feed.is_none() && details.retry_copy.is_none())
+        !self.has_timers && self.part.extra.as_ref().is_none_or(|extra| extra.feed.is_none() && extra.retry_copy.is_none())
     }
 
     /// Takes the single message of an actor that parks early, else checks all sources. Not inlined,
     /// to keep the early return short.
     #[inline(never)]
     fn poll_work_slow(&mut self, cell: &Cell<A::Msg>, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
-        if self.early_park == EarlyPark::Likely
+        if self.phase == Phase::Quiet
             && let Some(message) = cell.take_single(cx.waker())
         {
-            self.early_park = EarlyPark::Parked;
+            self.phase = Phase::Parked;
             return Poll::Ready(Refill::Single(message));
         }
         let found = self.poll_all_sources(cell, cx);
-        let idle = found.is_pending() && self.batch.is_empty() && !self.suspended && self.waits_for_messages_only();
-        self.early_park = if idle { EarlyPark::Likely } else { EarlyPark::Unlikely };
+        let idle = found.is_pending() && self.part.batch.is_empty() && !self.suspended && self.waits_for_messages_only();
+        self.phase = if idle { Phase::Quiet } else { Phase::Busy };
         found
     }
 
@@ -77,23 +78,23 @@ impl<A: Actor> ActorTask<A> {
             return Poll::Pending;
         }
         // A close resumes a suspended actor: its queued messages must be handled.
-        if self.suspended && cell.mailbox.is_closed() {
+        if self.suspended && cell.any().mailbox.is_closed() {
             self.suspended = false;
         }
         if self.suspended {
-            return cell.mailbox.poll_control(cx.waker()).map(|()| Refill::Control);
+            return cell.any().mailbox.poll_control(cx.waker()).map(|()| Refill::Control);
         }
-        if !self.batch.is_empty() {
+        if !self.part.batch.is_empty() {
             return Poll::Ready(Refill::Messages);
         }
         // The copy of the last message is not kept while the actor waits for the next.
-        if let Some(retry_copy) = self.details.as_mut().and_then(|details| details.retry_copy.take()) {
+        if let Some(retry_copy) = self.part.extra.as_mut().and_then(|extra| extra.retry_copy.take()) {
             cell.discard(retry_copy);
         }
         // After that many messages the sender is probably still sending: checking once more before
         // parking saves it a wake-up.
         let may_park = MESSAGES_PER_POLL_MAX as u16 - self.budget < BUSY;
-        let found = cell.mailbox.refill(&mut self.batch, may_park, cx.waker());
+        let found = cell.mailbox.refill(&mut self.part.batch, may_park, cx.waker());
         if self.has_timers
             && let Poll::Ready(fired) = self.poll_timers(cell, found.is_pending(), cx)
         {
@@ -105,8 +106,9 @@ impl<A: Actor> ActorTask<A> {
         if !may_park {
             cx.waker().wake_by_ref();
         }
-        let Some(details) = self.details.as_mut().filter(|details| details.feed.is_some()) else { return Poll::Pending };
-        match details.poll_feed(cell, &mut self.batch, cx) {
+        let ActorPart { extra, batch, .. } = &mut self.part;
+        let Some(extra) = extra.as_mut().filter(|extra| extra.feed.is_some()) else { return Poll::Pending };
+        match extra.poll_feed(cell, batch, cx) {
             // The feed is user code and may have dropped a reply, after the mailbox was checked.
             Poll::Pending if cell.mailbox.control_word() & control::UNANSWERED != 0 => Poll::Ready(Refill::Control),
             polled => polled,
@@ -115,31 +117,31 @@ impl<A: Actor> ActorTask<A> {
 
     /// Delivers the messages of due timers: each is accepted here and taken next.
     fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
-        let queued = self.batch.len();
+        let queued = self.part.batch.len();
         let (polled, none_left) = cell.with_timers(|timers| {
-            let polled = timers.poll(cell.node.runtime(), cell.mailbox.taken(), quiet, &mut self.batch, cx);
+            let polled = timers.poll(cell.node().runtime(), cell.mailbox.taken(), quiet, &mut self.part.batch, cx);
             (polled, timers.is_empty())
         });
         self.has_timers = !none_left;
-        (queued..self.batch.len()).for_each(|_| cell.mailbox.count_accepted());
+        (queued..self.part.batch.len()).for_each(|_| cell.any().mailbox.count_accepted());
         polled.map(|()| Refill::Messages)
     }
 }
 
-impl<M: Send + 'static> TaskDetails<M> {
+impl<M: Send + 'static> FeedAndCopy<M> {
     /// Takes the next item of the feed. The end of the feed closes the actor.
     fn poll_feed(&mut self, cell: &Cell<M>, batch: &mut Vec<M>, cx: &mut core::task::Context<'_>) -> Poll<Refill<M>> {
         let Some(feed) = &mut self.feed else { return Poll::Pending };
         match feed.as_mut().poll_next(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(item)) => {
-                cell.mailbox.count_accepted();
+                cell.any().mailbox.count_accepted();
                 batch.push(item);
                 Poll::Ready(Refill::Messages)
             }
             Poll::Ready(None) => {
                 self.feed = None;
-                cell.close();
+                cell.any().close();
                 cell.mailbox.refill(batch, true, cx.waker())
             }
         }

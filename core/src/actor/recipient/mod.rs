@@ -20,8 +20,8 @@ pub use crate::actor::recipient::ask::RecipientAsk;
 pub use crate::actor::recipient::send::RecipientSend;
 
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::cell::Cell;
 use crate::actor::cell::member::type_name;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::reply::Reply;
 use crate::base::catch;
 use crate::events::cause::{Cause, Exit};
@@ -32,7 +32,6 @@ use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope};
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::current;
-use crate::tree::node::Node;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
@@ -87,41 +86,16 @@ pub struct Recipient<M: Send + 'static> {
 
 /// The way of an `N` into the mailbox of one actor.
 trait Target<N>: Send + Sync {
-    /// Returns the mailbox in which room is reserved; the same for the whole chain.
-    fn room(&self) -> &dyn ReserveRoom;
+    /// Returns the cell in whose mailbox room is reserved; the same for the whole chain.
+    fn cell(&self) -> &AnyCell;
 
     /// Fills a reservation with the result of `make`, which is called once. Returns the failure if
     /// `make` panicked.
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo>;
 }
 
-/// The reservations of a mailbox, whatever its message type.
-trait ReserveRoom: Send + Sync {
-    fn node(&self) -> &Node;
-    fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>>;
-    fn poll_reserve(
-        &self,
-        key: &mut Option<u64>,
-        priority: Priority,
-        waker: &Waker,
-    ) -> Poll<Result<Reservation, SendError<()>>>;
-    fn withdraw_reserve(&self, key: u64);
-    /// Returns true if the receiver is behind by a whole part of its queue.
-    fn receiver_is_behind(&self) -> bool;
-}
-
-impl<M: Send + 'static> Cell<M> {
-    fn report_reserved(&self, (reservation, high_water): Reserved) -> Reservation {
-        self.report_if_high_water(high_water);
-        reservation
-    }
-}
-
-impl<M: Send + 'static> ReserveRoom for Cell<M> {
-    fn node(&self) -> &Node {
-        self.node()
-    }
-
+/// The reservations of an actor's mailbox, whatever its message type.
+impl AnyCell {
     fn reserve(&self, priority: Priority, may_drop: bool) -> Result<Reservation, SendError<()>> {
         self.mailbox().reserve(priority, may_drop).map(|reserved| self.report_reserved(reserved))
     }
@@ -135,18 +109,15 @@ impl<M: Send + 'static> ReserveRoom for Cell<M> {
         self.mailbox().poll_reserve(key, priority, waker).map_ok(|reserved| self.report_reserved(reserved))
     }
 
-    fn withdraw_reserve(&self, key: u64) {
-        self.mailbox().withdraw_reserve(key);
-    }
-
-    fn receiver_is_behind(&self) -> bool {
-        self.mailbox().receiver_is_behind()
+    fn report_reserved(&self, (reservation, high_water): Reserved) -> Reservation {
+        self.report_if_high_water(high_water);
+        reservation
     }
 }
 
 impl<M: Send + 'static> Target<M> for Cell<M> {
-    fn room(&self) -> &dyn ReserveRoom {
-        self
+    fn cell(&self) -> &AnyCell {
+        self.any()
     }
 
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> M) -> Result<(), FailureInfo> {
@@ -171,7 +142,7 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
                 // Recorded first: once the reservation is released, the actor may end, and its
                 // system with it.
                 self.node().events().record_failure(&failure);
-                self.mailbox().fail_reservation(reservation);
+                self.any().mailbox().fail_reservation(reservation);
                 Err(failure)
             }
         }
@@ -185,8 +156,8 @@ struct AdaptedTarget<M: Send + 'static, F> {
 }
 
 impl<M: Send + 'static, N, F: Fn(N) -> M + Send + Sync> Target<N> for AdaptedTarget<M, F> {
-    fn room(&self) -> &dyn ReserveRoom {
-        self.target.room()
+    fn cell(&self) -> &AnyCell {
+        self.target.cell()
     }
 
     fn fill(&self, reservation: Reservation, make: &mut dyn FnMut() -> N) -> Result<(), FailureInfo> {
@@ -200,7 +171,7 @@ impl<M: Send + 'static, F> Drop for AdaptedTarget<M, F> {
     fn drop(&mut self) {
         let adapt = self.adapt.take();
         if let Err(reason) = catch::catch(|| drop(adapt)) {
-            let node = self.target.room().node();
+            let node = self.target.cell().node();
             node.events().record_failure(&node.failure(0, reason));
         }
     }
@@ -292,7 +263,7 @@ impl<M: Send + 'static> Recipient<M> {
     }
 
     fn push(&self, PriorityEnvelope { message, priority }: PriorityEnvelope<M>, may_drop: bool) -> Result<(), SendError<M>> {
-        match self.target.room().reserve(priority, may_drop) {
+        match self.target.cell().reserve(priority, may_drop) {
             Ok(reservation) => {
                 // A failure of the adapter is recorded; it is not the sender's error.
                 drop(self.fill(reservation, message));

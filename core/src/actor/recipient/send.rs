@@ -58,7 +58,7 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
     /// Polls the send. Once the mailbox has accepted the message, returns the failure of an
     /// adapter, if one panicked.
     pub(super) fn poll_delivered(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<(), FailureInfo>, SendError<M>>> {
-        let room = self.to.target.room();
+        let cell = self.to.target.cell();
         if let Some(token) = &mut self.token
             && let Poll::Ready(cause) = Pin::new(token).poll(cx)
         {
@@ -68,7 +68,7 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
         if self.message.is_none() {
             return Poll::Ready(Ok(Ok(())));
         }
-        let Poll::Ready(polled) = room.poll_reserve(&mut self.waiting, self.priority, cx.waker()) else {
+        let Poll::Ready(polled) = cell.poll_reserve(&mut self.waiting, self.priority, cx.waker()) else {
             if let (true, None, Some(key)) = (self.adds_wait_edge, &self.edge, self.waiting) {
                 self.edge = RoomEdge::begin(Arc::clone(&self.to.actor.member), key);
             }
@@ -84,7 +84,7 @@ impl<'a, M: Send + 'static> RecipientSend<'a, M> {
 
     fn withdraw(&mut self) {
         if let Some(key) = self.waiting.take() {
-            self.to.target.room().withdraw_reserve(key);
+            self.to.target.cell().mailbox().withdraw_reserve(key);
         }
         self.edge = None;
     }
@@ -101,7 +101,7 @@ impl<M: Send + 'static> Future for RecipientSend<'_, M> {
         let is_new = this.message.is_some();
         // A failure of the adapter is recorded; it is not the sender's error.
         let polled = this.poll_delivered(cx).map_ok(drop);
-        if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.target.room().receiver_is_behind() {
+        if is_new && matches!(polled, Poll::Ready(Ok(()))) && this.to.target.cell().mailbox().receiver_is_behind() {
             // The message is delivered. The sender yields once, so that the receiver can run.
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -92,11 +92,11 @@ fn s14_one_for_all_costs_linear_work() {
             let sim = Dispatcher::seeded(1);
             let (_scope, _supervisor, actors) = supervised(&sim, children, true);
             if loaded {
-                actors.iter().for_each(|actor| actor.cell().suspend());
+                actors.iter().for_each(|actor| actor.cell().any().suspend());
                 actors.iter().for_each(|actor| actor.tell(false).unwrap());
             }
             actors[children / 2].tell(true).unwrap();
-            actors[children / 2].cell().resume();
+            actors[children / 2].cell().any().resume();
             sim.drain_ready();
             assert!(actors.iter().all(|actor| actor.exit().is_none()));
         });
@@ -356,7 +356,7 @@ fn s14_children_sending_to_restarting_parent_cost_linear_work() {
         let scope = scope(&sim);
         let props = Props::new(move || Crowd(children)).mailbox(Mailbox::bounded(1));
         let parent = scope.actor("parent", props).unwrap();
-        parent.cell().suspend();
+        parent.cell().any().suspend();
         sim.drain_ready();
         parent.try_send_system(SystemMessage::Restart).unwrap();
         sim.drain_ready();
@@ -386,7 +386,7 @@ fn s14_waiting_for_room_in_many_mailboxes_costs_linear_work() {
         let actors: Vec<_> = (0..subscribers).map(small).collect();
         for actor in &actors {
             drop(topic.subscribe(actor, SlowSubscriber::Wait));
-            actor.cell().suspend();
+            actor.cell().any().suspend();
             actor.tell(false).unwrap();
         }
         let published = topic.clone();

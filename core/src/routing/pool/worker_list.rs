@@ -77,7 +77,7 @@ impl<M: Send + 'static> WorkerList<M> {
     /// Returns the list with the restarted workers back in place, and without the ended
     /// ones. `None` if nothing changes.
     pub(super) fn rejoined(&self) -> Option<(Self, ())> {
-        let is_back = |worker: &&Worker<M>| !worker.will_restart() || !worker.actor.cell().mailbox().is_closed();
+        let is_back = |worker: &&Worker<M>| !worker.will_restart() || !worker.actor.cell().any().mailbox().is_closed();
         let (back, restarting): (Vec<_>, Vec<_>) = self.restarting.iter().partition(is_back);
         if back.is_empty() {
             return None;

@@ -1,0 +1,162 @@
+//! The receiver's side of a queue: how it parks, and how the queue is closed. Also the two halves
+//! of a slow push that need no message type.
+
+use crate::base::sync::Ordering;
+use crate::base::wakers;
+use crate::mailbox::high_water::HighWater;
+use crate::mailbox::queue::{AnyQueue, QueueOf, WithoutMessage};
+use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
+use crate::mailbox::send_error::SendError;
+use crate::mailbox::{Priority, control};
+use alloc::vec::Vec;
+use core::task::{Poll, Waker};
+
+impl<S: ?Sized, U, H> QueueOf<S, U, H> {
+    /// Returns true if nothing has arrived since the receiver parked early, so it may return
+    /// `Pending` at once.
+    #[inline]
+    pub(crate) fn is_still_parked(&self) -> bool {
+        self.parked_early.load(Ordering::Relaxed)
+    }
+}
+
+impl<U: Default, H> AnyQueue<U, H> {
+    /// Before a message is pushed: admits waiting sends, then decides about the message.
+    pub(super) fn begin_push(
+        &self,
+        state: &mut AnyQueueState<U>,
+        priority: Priority,
+        may_drop: bool,
+        to_wake: &mut Vec<Waker>,
+    ) -> Result<Admission, SendError<()>> {
+        *to_wake = self.admit_locked(state);
+        state.admit_message(&self.taken, priority, may_drop)
+    }
+
+    /// After a message was pushed. Returns the waker of an idle receiver.
+    pub(super) fn finish_push(&self, state: &mut AnyQueueState<U>) -> (Option<HighWater>, Option<Waker>) {
+        state.refresh_credits(&self.taken);
+        let receiver = state.unpark_if_idle();
+        (state.check_high_water(&self.taken), receiver)
+    }
+
+    /// Decides what a receiver does that has found no message. It parks only if `may_park`.
+    pub(super) fn without_message(&self, state: &mut AnyQueueState<U>, may_park: bool) -> WithoutMessage {
+        if self.control_word() & !control::PASSIVE != 0 {
+            return WithoutMessage::Control;
+        }
+        if state.closed && state.no_reservations() {
+            return WithoutMessage::Ended;
+        }
+        // This checks the list under the lock, not the bit before it. A send that has just joined
+        // the list may not have seen the room that the receiver made, and would otherwise wait
+        // beside an empty queue.
+        if state.cold.is_some() && !state.no_send_waits() && !state.closed && state.room(&self.taken) > 0 {
+            return WithoutMessage::AdmitSends;
+        }
+        if !may_park {
+            return WithoutMessage::CheckAgain;
+        }
+        state.receiver = ReceiverState::Idle;
+        WithoutMessage::Park
+    }
+
+    /// Stores the waker of a receiver whose handler is pending, so that a cancel can wake it.
+    /// Returns false if a cancel came first.
+    pub(crate) fn park_in_handler(&self, waker: &Waker) -> bool {
+        self.parked_early.store(false, Ordering::Relaxed);
+        let mut old = None;
+        let admitted = self.state.with(|state| {
+            state.receiver = ReceiverState::InHandler;
+            old = state.store_waker(waker);
+            if self.control_word() & control::WAITING_SENDS == 0 { Vec::new() } else { self.admit_locked(state) }
+        });
+        drop(old);
+        wakers::wake_each(admitted);
+        !self.must_cancel()
+    }
+
+    /// Parks a suspended receiver until a control bit is set or the queue is closed.
+    pub(crate) fn poll_control(&self, waker: &Waker) -> Poll<()> {
+        let mut old = None;
+        let mut admitted = Vec::new();
+        let polled = self.state.with(|state| {
+            if state.closed || self.control_word() & !control::PASSIVE != 0 {
+                return Poll::Ready(());
+            }
+            admitted = self.admit_locked(state);
+            state.receiver = ReceiverState::Suspended;
+            old = state.store_waker(waker);
+            Poll::Pending
+        });
+        drop(old);
+        wakers::wake_each(admitted);
+        polled
+    }
+
+    /// Parks a receiver that waits only for a change of control, and stores its waker. Returns
+    /// false if the control word or the closed flag differs from what the receiver has seen.
+    pub(crate) fn park_until_control_changes(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
+        let (mut old, mut admitted) = (None, Vec::new());
+        let parked = self.state.with(|state| {
+            if self.control_word() != seen || state.closed != seen_closed {
+                return false;
+            }
+            admitted = self.admit_locked(state);
+            state.receiver = ReceiverState::Suspended;
+            old = state.store_waker(waker);
+            true
+        });
+        drop(old);
+        wakers::wake_each(admitted);
+        parked
+    }
+
+    /// Accepts messages again after a close.
+    pub(crate) fn reopen(&self) {
+        self.state.with(|state| state.closed = false);
+    }
+
+    /// Stops accepting messages. Waiting sends get their messages back. Returns the waker of a
+    /// parked receiver.
+    pub(crate) fn close(&self) -> Option<Waker> {
+        let (receiver, senders) = self.state.with(|state| {
+            let senders = state.close();
+            let is_parked = matches!(state.receiver, ReceiverState::Idle | ReceiverState::Suspended);
+            (if is_parked { state.unpark() } else { None }, senders)
+        });
+        wakers::wake_each(senders);
+        receiver
+    }
+
+    /// As [`close`](Self::close), called by the receiver itself. Returns true if every accepted
+    /// message was taken, so none is left in the queue or in the receiver's batch.
+    pub(crate) fn close_by_receiver(&self) -> bool {
+        let mut senders = Vec::new();
+        let empty = self.state.with(|state| {
+            if state.cold.is_some() {
+                senders = state.close();
+            } else {
+                (state.closed, state.credits) = (true, 0);
+            }
+            state.queued(&self.taken) == 0
+        });
+        if !senders.is_empty() {
+            wakers::wake_each(senders);
+        }
+        empty
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.with(|state| state.closed)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.with(|state| state.is_empty())
+    }
+
+    /// Returns the name of the message type.
+    pub(crate) fn message_type(&self) -> &'static str {
+        self.state.with(|state| state.messages.message_type())
+    }
+}
