@@ -115,7 +115,7 @@ impl VisitWriter {
         let packed = log.pack(record);
         let mut records = self.records.lock();
         let added = match packed {
-            Ok(packed) if records.is_at(self.attempt) => log.add(packed),
+            Ok(packed) if records.is_at(self.attempt) => Ok(log.add(packed)),
             Ok(_) => Ok(NEVER),
             Err(error) => Err(error),
         };

@@ -1,11 +1,15 @@
 //! Appends records to the log of a run: checks, numbers and queues them for the next commit.
 //!
-//! A record passes three steps: [`pack`](RunLog::pack) (compress, checksum; no lock),
-//! [`add`](RunLog::add) (check against the frontier, under the lock) and `seal` (number, apply to
-//! the frontier, encode the header).
+//! A record passes four steps:
+//! 1. [`pack`](RunLog::pack) compresses the body and computes its checksum, without the lock.
+//! 2. [`add`](RunLog::add) checks the record against the frontier and queues it, under the lock.
+//! 3. `number` gives it a sequence number and a header, under the lock: both depend on all earlier
+//!    records. Only the lists of the frontier are copied here.
+//! 4. [`NumberedRecord::seal`] encodes the header and computes the checksum of the row, without the
+//!    lock: the committer seals the records of a batch.
 
-use crate::log::{LogState, NEVER, NewRecord, PackedRecord, RunLog};
-use crate::store::{Header, Kind, Row, RunStatus, StoreError};
+use crate::log::{LogState, NEVER, NewRecord, NumberedRecord, PackedRecord, RunLog};
+use crate::store::{Header, Kind, RunStatus, StoreError};
 
 impl RunLog {
     /// Appends a record and returns its sequence number. [`poll_durable`](Self::poll_durable) tells
@@ -14,9 +18,9 @@ impl RunLog {
     /// A node on another thread may not know yet that the run has failed. Its record is dropped and
     /// never becomes durable ([`NEVER`]).
     pub(crate) fn submit(&self, record: NewRecord) -> Result<u64, StoreError> {
-        let added = self.add(self.pack(record)?);
+        let sequence = self.add(self.pack(record)?);
         self.wake_driver();
-        added
+        Ok(sequence)
     }
 
     /// Prepares a record for [`add`](Self::add). Does not take the lock.
@@ -26,7 +30,7 @@ impl RunLog {
 
     /// Appends a packed record without waking the engine. For callers that hold a lock: they call
     /// [`wake_driver`](Self::wake_driver) after it.
-    pub(crate) fn add(&self, mut packed: PackedRecord) -> Result<u64, StoreError> {
+    pub(crate) fn add(&self, mut packed: PackedRecord) -> u64 {
         let record = &mut packed.record;
         let takes = std::mem::take(&mut record.takes);
         let signal = record.signal.take().map(|message| (record.path.clone(), message));
@@ -34,34 +38,30 @@ impl RunLog {
         if state.is_detached {
             // The run is undone from memory.
             if packed.record.undo.is_some() {
-                return self.seal(&mut state, packed, None).map(|(sequence, _)| sequence);
+                return self.number(&mut state, packed, None).sequence;
             }
             state.head += 1;
-            return Ok(state.head);
+            return state.head;
         }
         if state.has_ended && !packed.record.is_of_undo() {
-            return Ok(NEVER);
+            return NEVER;
         }
         // A finished visit may not add records: its token belongs to another visit now.
         if packed.record.is_of_visit() && !state.frontier.is_at(&packed.record.path, packed.record.parent) {
-            return Ok(NEVER);
+            return NEVER;
         }
-        let (sequence, row) = self.seal(&mut state, packed, None)?;
+        let numbered = self.number(&mut state, packed, None);
+        let sequence = numbered.sequence;
         if let Some((path, message)) = signal {
             state.signals.add(path, sequence, message);
         }
-        state.next.rows.push_back((row, takes));
-        Ok(sequence)
+        state.next.records.push_back((numbered, takes));
+        sequence
     }
 
     /// Numbers a record and applies it to the frontier. For records that are valid only together,
     /// `whole_at` is the sequence number of the last one, which lists the frontier of all.
-    pub(super) fn seal(
-        &self,
-        state: &mut LogState,
-        packed: PackedRecord,
-        whole_at: Option<u64>,
-    ) -> Result<(u64, Row), StoreError> {
+    pub(super) fn number(&self, state: &mut LogState, packed: PackedRecord, whole_at: Option<u64>) -> NumberedRecord {
         let NewRecord { kind, path, parent, node, next, attempt, is_visit, iteration, undo, status, keys_of, .. } =
             packed.record;
         let sequence = state.head + 1;
@@ -103,19 +103,18 @@ impl RunLog {
         if is_listed {
             (header.frontier, header.base) = (Some(frontier.list()), None);
         }
-        let sealed = Row::seal_packed(&self.run, sequence, &header, packed.body);
         state.frontier = frontier;
-        let row = sealed?;
         state.advance(sequence, &header, status, whole_at);
+        let numbered = NumberedRecord { sequence, header, body: packed.body };
         if undo == sequence && self.options.is_best_effort {
-            state.unwritten.insert(sequence, row.clone());
+            state.unwritten.insert(sequence, numbered.clone());
         }
-        Ok((sequence, row))
+        numbered
     }
 }
 
 impl LogState {
-    /// Advances the state past a sealed record. `status` is the status of the run after it.
+    /// Advances the state past a numbered record. `status` is the status of the run after it.
     fn advance(&mut self, sequence: u64, header: &Header, status: Option<RunStatus>, whole_at: Option<u64>) {
         self.head = sequence;
         if header.undo == sequence {

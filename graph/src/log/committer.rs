@@ -22,7 +22,7 @@ use crate::lease::ReleaseWork;
 use crate::log::inbox_reader::InboxReader;
 use crate::log::pruning::Pruner;
 use crate::log::renewal::LeaseRenewal;
-use crate::log::{Batch, RunLog};
+use crate::log::{Batch, NumberedRecord, RunLog};
 use crate::store::{Commit, Committed, InboxMessage, Release, Row, RunStatus, StoreError, Wake};
 use crate::util::future::either;
 use pleach_core::{BoxFuture, CancelToken, Cause, Instant};
@@ -32,7 +32,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The limits of one commit. Further records wait for the next one, so that a wide fan-out does not
-/// block other users of the store.
+/// block other users of the store. The bytes are those of the bodies.
 pub(crate) const COMMIT_ROWS_MAX: usize = 1_000;
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// How long a run that ends waits for the store to release its lease.
@@ -192,7 +192,7 @@ impl Committer {
     /// Returns true if no record is to be written and all messages were read.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.log.lock();
-        state.is_detached || (self.commit.is_none() && state.next.rows.is_empty() && self.inbox.posted <= state.seen)
+        state.is_detached || (self.commit.is_none() && state.next.records.is_empty() && self.inbox.posted <= state.seen)
     }
 
     /// Ends the run with the error of a store operation. A best-effort run is detached from its
@@ -239,13 +239,13 @@ impl Committer {
         let log = &self.log;
         log.set_driver(driver);
         let mut state = log.lock();
-        if state.next.rows.is_empty() {
+        if state.next.records.is_empty() {
             return false;
         }
-        let (rows, mut takes) = state.next.take_rows(log.options.commit_rows_max);
+        let (records, mut takes) = state.next.take_records(log.options.commit_rows_max);
         takes.append(&mut state.to_take);
-        let last = rows.last().map_or(0, |row: &Row| row.sequence);
-        let is_all = state.next.rows.is_empty();
+        let last = records.last().map_or(0, |record: &NumberedRecord| record.sequence);
+        let is_all = state.next.records.is_empty();
         let parked = match activity {
             RunActivity::Parked { wake, head } if is_all && head == state.head => Some(wake),
             _ => None,
@@ -277,10 +277,9 @@ impl Committer {
             seen,
             release: releases,
             deadline,
-            ..Commit::new(log.held(), rows)
+            ..Commit::new(log.held(), Vec::new())
         };
-        let store = Arc::clone(&log.options.store);
-        let call = Box::pin(async move { store.commit(commit).await });
+        let call = Box::pin(seal_and_commit(Arc::clone(log), commit, records));
         self.commit = Some(CommitCall { last, releases, asked_at: log.runtime().now(), call });
         true
     }
@@ -331,20 +330,28 @@ impl Drop for Committer {
     }
 }
 
+/// Encodes the records of a commit, and writes it.
+async fn seal_and_commit(log: Arc<RunLog>, mut commit: Commit, records: Vec<NumberedRecord>) -> Result<Committed, StoreError> {
+    let rows: Result<Vec<Row>, StoreError> = records.into_iter().map(|record| record.seal(&log.run)).collect();
+    commit.rows = rows?;
+    log.options.store.commit(commit).await
+}
+
 impl Batch {
     /// Takes as many records as one commit may have, with the messages that they take.
-    fn take_rows(&mut self, rows_max: usize) -> (Vec<Row>, Vec<u64>) {
-        let (mut rows, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while self.rows.front().is_some_and(|(row, _)| rows.is_empty() || bytes + row.size() <= COMMIT_BYTES_MAX)
-            && let Some((row, taken)) = self.rows.pop_front()
+    fn take_records(&mut self, records_max: usize) -> (Vec<NumberedRecord>, Vec<u64>) {
+        let (mut records, mut takes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((first, _)) = self.records.front()
+            && (records.is_empty() || bytes + first.body.size() <= COMMIT_BYTES_MAX)
+            && let Some((record, taken)) = self.records.pop_front()
         {
-            bytes += row.size();
-            rows.push(row);
+            bytes += record.body.size();
+            records.push(record);
             takes.extend(taken);
-            if rows.len() >= rows_max {
+            if records.len() >= records_max {
                 break;
             }
         }
-        (rows, takes)
+        (records, takes)
     }
 }

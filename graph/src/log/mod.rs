@@ -12,7 +12,8 @@
 //! 4. After a fault no record becomes durable. Waiters keep waiting until the engine drops them.
 //!
 //! Locks: `RunLog` has one lock, for [`LogState`]. It may be taken while the lock of the visit
-//! records is held, never the other way round. No waker is called, cloned or dropped under it.
+//! records is held, never the other way round. Under it, no waker is called, cloned or dropped, and
+//! nothing is encoded, compressed or checksummed.
 //!
 //! Flags of [`LogState`]. Each is set once and never cleared:
 //!
@@ -46,6 +47,7 @@ mod structure;
 pub(crate) mod undo_payload;
 pub(crate) mod visit;
 
+use new_record::NumberedRecord;
 pub(crate) use new_record::{NewRecord, PackedRecord};
 
 use crate::lease::RunLease;
@@ -55,7 +57,7 @@ use crate::log::pruning::UndoChain;
 use crate::log::retrying_store::StoreMonitor;
 use crate::log::signals::RecordedSignals;
 use crate::store::{
-    Deadline, Fork, GraphVersion, Held, Kind, LiveToken, Record, Row, RunStatus, Store, StoreError, Timestamp, Wake,
+    Deadline, Fork, GraphVersion, Held, Kind, LiveToken, Record, RunStatus, Store, StoreError, Timestamp, Wake,
 };
 use crate::util::waker::set_waker;
 
@@ -124,7 +126,7 @@ struct LogState {
     /// The chain of all records that can be undone.
     undos: UndoChain,
     /// For a best-effort run: the undoable records that are not durable.
-    unwritten: BTreeMap<u64, Row>,
+    unwritten: BTreeMap<u64, NumberedRecord>,
     /// The oldest record from which on none was pruned.
     oldest: u64,
     status: RunStatus,
@@ -159,7 +161,7 @@ struct LogState {
 #[derive(Default)]
 struct Batch {
     /// Each record with the messages that it takes from the inbox.
-    rows: VecDeque<(Row, Vec<u64>)>,
+    records: VecDeque<(NumberedRecord, Vec<u64>)>,
     /// The status of the run after all these records.
     status: Option<RunStatus>,
 }
@@ -283,7 +285,7 @@ impl RunLog {
     }
 
     /// Returns a record that can be undone and is not in the store.
-    pub(crate) fn unwritten(&self, sequence: u64) -> Option<Row> {
+    fn unwritten(&self, sequence: u64) -> Option<NumberedRecord> {
         self.lock().unwritten.get(&sequence).cloned()
     }
 

@@ -1,9 +1,10 @@
-//! `NewRecord`: a record before it is appended to the log. It has no sequence number yet.
+//! The forms of a record before it is a [`Row`]: [`NewRecord`] as its writer makes it,
+//! [`PackedRecord`] with a packed body, [`NumberedRecord`] with its place in the log.
 
 use crate::log::message::Message;
 use crate::log::undo_payload::UndoPayload;
 use crate::log::{codec, frontier};
-use crate::store::{Fork, Kind, PackedBody, Place, RunStatus, StoreError};
+use crate::store::{Fork, Header, Kind, PackedBody, Place, Row, RunStatus, StoreError};
 
 /// The size limit of a record of a failure, if the limit for states is lower.
 const FAILURE_BYTES_MAX: usize = 1 << 20;
@@ -83,4 +84,20 @@ impl NewRecord {
 pub(crate) struct PackedRecord {
     pub(super) record: NewRecord,
     pub(super) body: PackedBody,
+}
+
+/// A record with its sequence number and its header, which is not encoded yet.
+#[derive(Clone)]
+pub(super) struct NumberedRecord {
+    pub(super) sequence: u64,
+    pub(super) header: Header,
+    pub(super) body: PackedBody,
+}
+
+impl NumberedRecord {
+    /// Encodes the header and computes the checksum of the row. Call it without the lock of the
+    /// log.
+    pub(super) fn seal(self, run: &str) -> Result<Row, StoreError> {
+        Row::seal_packed(run, self.sequence, &self.header, self.body)
+    }
 }

@@ -62,7 +62,8 @@ pub(crate) async fn create(
 ) -> Result<OpenedRun, StoreError> {
     let log = blank(options, runtime, run, graph);
     let packed = first.pack(log.options.body_bytes_max)?;
-    let row = log.seal(&mut log.lock(), packed, None)?.1;
+    let numbered = log.number(&mut log.lock(), packed, None);
+    let row = numbered.seal(&log.run)?;
     create_with(log, vec![row], None, owner).await
 }
 
@@ -189,7 +190,8 @@ pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreErro
     opened.failed_at = opened.failed_at.filter(|_| continues_undo(status));
     let path = opened.failed_at.map_or_else(Vec::new, |_| undo_path(log.undo()));
     let packed = NewRecord::new(Kind::Wake, path, "").pack(log.options.body_bytes_max)?;
-    let (sequence, row) = log.seal(&mut log.lock(), packed, None)?;
+    let numbered = log.number(&mut log.lock(), packed, None);
+    let (sequence, row) = (numbered.sequence, numbered.seal(&log.run)?);
     let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(log.held(), vec![row]) };
     let posted = log.options.store.commit(commit).await?.posted;
     log.durable.store(sequence, Ordering::Release);
@@ -329,7 +331,7 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
 /// Reads a record that can be undone, with its payload.
 pub(crate) async fn undo_of(log: &RunLog, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
     match log.unwritten(sequence) {
-        Some(row) => with_undo(row.open(&log.run)?),
+        Some(numbered) => with_undo(numbered.seal(&log.run)?.open(&log.run)?),
         None => undo_at(&*log.options.store, &log.run, sequence).await,
     }
 }

@@ -145,14 +145,16 @@ impl RunSnapshot {
 }
 
 impl RunLog {
-    /// Numbers records that are valid only together.
+    /// Numbers and seals records that are valid only together.
     fn seal_whole(&self, records: Vec<NewRecord>) -> Result<Vec<Row>, StoreError> {
         let packed: Result<Vec<_>, StoreError> =
             records.into_iter().map(|record| record.pack(self.options.body_bytes_max)).collect();
         let packed = packed?;
         let mut state = self.lock();
         let last = state.head + packed.len() as u64;
-        packed.into_iter().map(|packed| self.seal(&mut state, packed, Some(last)).map(|(_, row)| row)).collect()
+        let numbered: Vec<_> = packed.into_iter().map(|packed| self.number(&mut state, packed, Some(last))).collect();
+        drop(state);
+        numbered.into_iter().map(|numbered| numbered.seal(&self.run)).collect()
     }
 
     /// Stores the new records where lanes look for restored records.

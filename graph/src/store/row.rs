@@ -48,6 +48,7 @@ struct StoredBody {
 /// The body of a record, compressed and with its checksum.
 ///
 /// Packing needs neither a sequence nor a header, so it runs before any lock is taken.
+#[derive(Clone)]
 pub(crate) struct PackedBody {
     bytes: Vec<u8>,
     about: StoredBody,
@@ -60,6 +61,11 @@ impl PackedBody {
         let (bytes, zstd) = compression::pack(body)?;
         let sum = crc32fast::hash(&bytes);
         Ok(Self { bytes, about: StoredBody { sum, zstd } })
+    }
+
+    /// Returns the stored size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 }
 
