@@ -2,7 +2,7 @@
 //!
 //! The decision is a pure function of policy, attempt and reason.
 
-use pleach_core::{Reason, SupervisorDirective};
+use pleach_core::{ExponentialBackoff, Reason, SupervisorDirective};
 use std::fmt;
 use std::time::Duration;
 
@@ -187,17 +187,19 @@ type Classifier = Box<dyn Fn(&Reason) -> bool + Send + Sync>;
 /// ```
 pub struct Retry {
     attempts_max: u32,
-    first_wait: Duration,
-    wait_max: Duration,
+    /// `None`: no wait.
+    backoff: Option<ExponentialBackoff>,
     jitter: bool,
     is_transient: Option<Classifier>,
 }
 
+/// The part of a wait that [`Retry::jitter`] may subtract.
+const JITTER: f32 = 0.5;
+
 impl Retry {
     /// Allows at most `attempts` attempts, the first included, without a wait. Zero counts as one.
     pub fn times(attempts: u32) -> Self {
-        let zero = Duration::ZERO;
-        Self { attempts_max: attempts.max(1), first_wait: zero, wait_max: zero, jitter: false, is_transient: None }
+        Self { attempts_max: attempts.max(1), backoff: None, jitter: false, is_transient: None }
     }
 
     /// Waits `first` before the second attempt and doubles the wait for each further attempt, up to
@@ -206,7 +208,8 @@ impl Retry {
     /// Default: no wait.
     #[must_use]
     pub fn backoff(mut self, first: Duration, max: Duration) -> Self {
-        (self.first_wait, self.wait_max) = (first, max);
+        let first = first.min(max);
+        self.backoff = (!first.is_zero()).then(|| ExponentialBackoff::new(first, max));
         self
     }
 
@@ -230,7 +233,7 @@ impl Retry {
     }
 
     pub(crate) fn waits(&self) -> bool {
-        self.wait_max > Duration::ZERO && self.first_wait > Duration::ZERO
+        self.backoff.is_some()
     }
 
     fn allows(&self, attempt: u32, reason: &Reason) -> bool {
@@ -239,25 +242,22 @@ impl Retry {
 
     /// Returns the wait after a failed `attempt`.
     fn wait(&self, attempt: u32, random: impl FnOnce() -> u64) -> Duration {
-        if !self.waits() {
-            return Duration::ZERO;
+        match self.backoff {
+            Some(backoff) if self.jitter => backoff.jitter(JITTER).delay(attempt, random()),
+            Some(backoff) => backoff.jitter(0.0).delay(attempt, 0),
+            None => Duration::ZERO,
         }
-        let doubled = 2u32.saturating_pow(attempt.saturating_sub(1));
-        let wait = self.first_wait.saturating_mul(doubled).min(self.wait_max);
-        if !self.jitter {
-            return wait;
-        }
-        // A random factor in 0.5..1, in steps of 2^-33.
-        let part = 0.5 + (random() >> 32) as f64 / (1u64 << 33) as f64;
-        wait.mul_f64(part)
     }
 }
 
 impl fmt::Debug for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { attempts_max, first_wait, wait_max, jitter, .. } = self;
-        let waits = (first_wait, wait_max, jitter);
-        f.debug_struct("Retry").field("attempts_max", attempts_max).field("waits", &waits).finish_non_exhaustive()
+        let Self { attempts_max, backoff, jitter, .. } = self;
+        f.debug_struct("Retry")
+            .field("attempts_max", attempts_max)
+            .field("backoff", backoff)
+            .field("jitter", jitter)
+            .finish_non_exhaustive()
     }
 }
 
@@ -316,8 +316,11 @@ mod tests {
         assert_eq!(waits, [ms(10), ms(20), ms(40), ms(65), ms(65)]);
         assert_eq!(retry.wait(u32::MAX, || 0), ms(65));
         let jittered = retry.jitter();
-        assert_eq!(jittered.wait(2, || 0), ms(10));
-        assert!(jittered.wait(2, || u64::MAX) > ms(19) && jittered.wait(2, || u64::MAX) <= ms(20));
+        assert_eq!(jittered.wait(2, || 0), ms(20));
+        assert!(jittered.wait(2, || u64::MAX) >= ms(10) && jittered.wait(2, || u64::MAX) < ms(11));
+        let wait_of = |first, max| Retry::times(9).backoff(first, max).wait(3, || 0);
+        assert_eq!(wait_of(ms(10), ms(5)), ms(5));
+        assert_eq!([wait_of(ms(0), ms(5)), wait_of(ms(5), ms(0))], [ms(0), ms(0)]);
     }
 
     #[test]

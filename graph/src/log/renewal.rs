@@ -14,7 +14,7 @@ use crate::lease::{LEASE_PARTS, Moment, RunLease};
 use crate::log::RunLog;
 use crate::log::committer::StoreCall;
 use crate::store::{Renewed, StoreError};
-use pleach_core::{BoxFuture, Instant};
+use pleach_core::{BoxFuture, ExponentialBackoff, Instant};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -96,8 +96,8 @@ impl LeaseRenewal {
             Err(error) => {
                 log.options.monitor.failed("renew", &error);
                 self.lease.failed(error);
-                *due = now + (RENEW_AGAIN * 2u32.saturating_pow((*failures).min(16))).min(part);
                 *failures += 1;
+                *due = now + ExponentialBackoff::new(RENEW_AGAIN.min(part), part).jitter(0.0).delay(*failures, 0);
             }
         }
         true

@@ -13,13 +13,16 @@ use crate::store::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
     RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
-use pleach_core::{BoxFuture, Runtime};
+use pleach_core::{BoxFuture, ExponentialBackoff, Runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The first and the longest wait before a failed call is repeated.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The part of a wait that may be subtracted, so that the runs of a process do not all call at the
+/// same moment.
+const JITTER: f32 = 0.25;
 
 /// The longest time that a best-effort run repeats a call.
 const BEST_EFFORT_MAX: Duration = Duration::from_secs(1);
@@ -109,7 +112,8 @@ impl RetryingStore {
         op: &'static str,
         mut call: impl FnMut() -> StoreFuture<'a, T> + Send,
     ) -> Result<T, StoreError> {
-        let (mut until, mut wait) = (None, RETRY_WAIT.0);
+        let backoff = ExponentialBackoff::new(RETRY_WAIT.0, RETRY_WAIT.1).jitter(JITTER);
+        let (mut until, mut failures) = (None, 0);
         loop {
             let error = match call().await {
                 Err(error) if error.is_temporary() => error,
@@ -120,14 +124,13 @@ impl RetryingStore {
             };
             self.monitor.failed(op, &error);
             let now = self.runtime.now();
-            // Jitter, so that the runs of a process do not all call at the same moment.
-            let jitter = Duration::from_nanos(self.runtime.random() % (wait / 4).as_nanos().max(1) as u64);
             let until = *until.get_or_insert(now + self.patience);
             if now >= until {
                 return Err(error);
             }
-            self.runtime.sleep_until((now + (wait - jitter)).min(until)).await;
-            wait = (wait * 2).min(RETRY_WAIT.1);
+            failures += 1;
+            let wait = backoff.delay(failures, self.runtime.random());
+            self.runtime.sleep_until((now + wait).min(until)).await;
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::worker::event::{DriveResult, ReleaseResult, RunEnd, WorkerEvent};
 use crate::worker::graphs::{Assignment, KnownGraph};
 use crate::worker::suspects::Suspect;
 use crate::worker::{Listener, Settings};
-use pleach_core::{BoxFuture, Cause, Runtime, Scope, catch_panic};
+use pleach_core::{BoxFuture, Cause, ExponentialBackoff, Runtime, Scope, catch_panic};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,9 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The first and the longest rest of a run that could not be driven. It grows by [`REST_FACTOR`].
+/// The first and the longest rest of a run that could not be driven. Each takeover makes it four
+/// times as long.
 pub(super) const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-const REST_FACTOR: u32 = 4;
+/// The part of a wait that may be subtracted at random.
+const JITTER: f32 = 0.25;
 
 /// The time limit of one store call.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(30);
@@ -294,8 +296,8 @@ impl WorkerCore {
     pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<ReleaseResult, StoreError> {
         // A commit since the claim has reset the count.
         let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
-        let (first, most) = REST;
-        let rest = self.jitter((first * REST_FACTOR.saturating_pow(takeovers)).min(most));
+        // Two doublings for each takeover.
+        let rest = self.backoff(REST, takeovers.saturating_mul(2).saturating_add(1));
         let how = Release::Troubled { reason: reason.to_string(), rest };
         let lost = self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
         Ok(match lost.is_empty() {
@@ -368,14 +370,12 @@ impl WorkerCore {
 
     /// Shortens `wait` by up to a quarter at random, so that workers do not act at the same time.
     pub(super) fn jitter(&self, wait: Duration) -> Duration {
-        let quarter = (wait / 4).as_nanos() as u64;
-        wait - Duration::from_nanos(if quarter == 0 { 0 } else { self.runtime.random() % quarter })
+        self.backoff((wait, wait), 1)
     }
 
-    /// Returns the wait after `times` failures in a row, between `first` and `most`.
-    pub(super) fn backoff(&self, (first, most): (Duration, Duration), times: u32) -> Duration {
-        let doubled = first.saturating_mul(1u32.checked_shl(times.saturating_sub(1)).unwrap_or(u32::MAX));
-        self.jitter(doubled.min(most))
+    /// Returns the wait after `failures` in a row: from `first` to `max`, with jitter.
+    pub(super) fn backoff(&self, (first, max): (Duration, Duration), failures: u32) -> Duration {
+        ExponentialBackoff::new(first, max).jitter(JITTER).delay(failures, self.runtime.random())
     }
 
     pub(super) async fn sleep(&self, wait: Duration) {
