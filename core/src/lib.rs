@@ -3,7 +3,8 @@
 //! Every running thing is a member of the tree and has a parent. Cancellation goes down the tree;
 //! exits and failures go up. This crate is the core of `pleach`, which applications use.
 //!
-//! - It is `no_std` + `alloc`. Feature `std` (default) adds panic catching, threads and a clock.
+//! - It is `no_std` + `alloc`. Feature `std` (default) adds panic catching, threads and a clock;
+//!   feature `tokio` adds `TokioRuntime`.
 //! - It reaches the outside only through the [`Runtime`] trait. [`Dispatcher`] is the built-in
 //!   runtime, also with a seed and virtual time for tests.
 //! - All `unsafe` code is in one file, `base/lock.rs`.
@@ -24,7 +25,7 @@ mod base;
 /// Names, paths and ids of members.
 mod ids;
 
-/// The built-in runtime: a deterministic simulator and a thread driver.
+/// The built-in runtime, with a deterministic simulator and a thread driver; Tokio as a runtime.
 mod dispatcher;
 
 /// Pure decisions of supervision: restart limits, backoff, restart plans.
@@ -85,6 +86,8 @@ pub use base::timeout::Elapsed;
 pub use base::timeout::Timeout;
 #[cfg(feature = "std")]
 pub use dispatcher::std_clock::StdClock;
+#[cfg(feature = "tokio")]
+pub use dispatcher::tokio_runtime::{NoRuntime, TokioRuntime};
 pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
 pub use events::annotated::AnnotatedError;
 pub use events::cause::{Cause, Exit};

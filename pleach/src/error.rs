@@ -316,8 +316,8 @@ impl<S> From<RunError<S>> for Error {
 impl From<crate::runtime::NoRuntime> for Error {
     fn from(error: crate::runtime::NoRuntime) -> Self {
         match error {
-            crate::runtime::NoRuntime::NotHere => Self::NoRuntime,
             crate::runtime::NoRuntime::WithoutTime => Self::WithoutTime,
+            _ => Self::NoRuntime,
         }
     }
 }

@@ -65,8 +65,6 @@ pub mod scope;
 pub mod sim;
 pub mod supervise;
 pub mod system;
-#[cfg(feature = "tokio")]
-mod tokio_runtime;
 
 pub use error::Error;
 #[doc(no_inline)]

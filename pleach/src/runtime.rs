@@ -20,9 +20,9 @@
 //! # Ok::<(), pleach::Error>(())
 //! ```
 
-#[cfg(feature = "tokio")]
-pub use crate::tokio_runtime::{NoRuntime, TokioRuntime};
 pub use pleach_core::{
     BoxFuture, Clock, Dispatcher, Instant, Random, Runtime, Stalled, StdClock, Step, block_on, catch_panic, current_runtime,
     identify_cores, install_panic_hook,
 };
+#[cfg(feature = "tokio")]
+pub use pleach_core::{NoRuntime, TokioRuntime};

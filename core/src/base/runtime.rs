@@ -15,7 +15,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The executor, clock and random source that a system runs on.
 ///
-/// Implementations: Tokio (in `pleach`), the built-in [`Dispatcher`](crate::Dispatcher) and its
+/// Implementations: Tokio (feature `tokio`), the built-in [`Dispatcher`](crate::Dispatcher) and its
 /// simulator. The trait is object-safe and stored as `Arc<dyn Runtime>`, so no public type has a
 /// runtime parameter. All scheduling, time and randomness of this crate go through it, so one seed
 /// can replay a whole program.

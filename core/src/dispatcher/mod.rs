@@ -15,6 +15,7 @@
 //! | `spawned_task` | one task: its future and its waker |
 //! | `runtime` | the [`Runtime`] implementation: spawning and sleeping |
 //! | `std_clock` | the clock of the machine, and driving from a thread (`std`) |
+//! | `tokio_runtime` | [`TokioRuntime`](crate::TokioRuntime): another runtime, on Tokio (`tokio`) |
 //!
 //! Invariants:
 //! 1. A task is in the ready queue at most once. Waking it while it runs puts it back.
@@ -30,6 +31,8 @@ pub(crate) mod runtime;
 pub(crate) mod spawned_task;
 #[cfg(feature = "std")]
 pub(crate) mod std_clock;
+#[cfg(feature = "tokio")]
+pub(crate) mod tokio_runtime;
 
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;

@@ -87,8 +87,8 @@ fn c13_run_is_not_blamed_for_a_short_outage() {
             while ended.len() < 2 {
                 sim.sleep(Duration::from_millis(10)).await;
             }
-            // The worker checks at the same instant whether it can read another run; the outage lasts
-            // until after that.
+            // The worker checks at the same instant whether it can read another run. The outage
+            // lasts until after that.
             sim.sleep(Duration::from_millis(1)).await;
             connection.mend();
             all_finish(&shared, 2).await;

@@ -1,12 +1,19 @@
-//! [`TokioRuntime`]: the [`Runtime`] trait on Tokio.
+//! [`TokioRuntime`]: the [`Runtime`] trait on Tokio. Needs the feature `tokio`.
 
-use pleach_core::{BoxFuture, Clock, Instant, Random, Runtime, StdClock, catch_panic};
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use crate::base::catch::catch;
+use crate::base::runtime::{BoxFuture, Random, Runtime};
+use crate::base::time::Instant;
+use crate::dispatcher::Clock;
+use crate::dispatcher::std_clock::StdClock;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::{Future, pending};
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use tokio::runtime::Handle;
 
 /// A Tokio runtime as a [`Runtime`]. Its clock starts when it is made.
@@ -46,7 +53,7 @@ impl Future for Sleep {
             && let Some(sleep) = tokio
         {
             // Tokio panics when its timers are gone. There is no other way to detect it.
-            match catch_panic(|| sleep.as_mut().poll(cx)) {
+            match catch(|| sleep.as_mut().poll(cx)) {
                 Ok(polled) => return polled,
                 Err(_) => timers.gone.store(true, Ordering::Relaxed),
             }
@@ -72,8 +79,8 @@ pub enum NoRuntime {
     WithoutTime,
 }
 
-impl std::fmt::Display for NoRuntime {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotHere => "no Tokio runtime found: call this inside one, or pass its handle to `TokioRuntime::new`",
             Self::WithoutTime => "the Tokio runtime has no timers: build it with `enable_time` or `enable_all`",
@@ -81,7 +88,7 @@ impl std::fmt::Display for NoRuntime {
     }
 }
 
-impl std::error::Error for NoRuntime {}
+impl core::error::Error for NoRuntime {}
 
 impl TokioRuntime {
     /// Wraps the runtime behind `handle`.
@@ -89,15 +96,22 @@ impl TokioRuntime {
     /// # Errors
     /// [`NoRuntime::WithoutTime`] if the runtime was built without timers.
     pub fn new(handle: Handle) -> Result<Arc<Self>, NoRuntime> {
-        let start = {
+        {
             let _guard = handle.enter();
             // Tokio panics if it has no timers. There is no other way to detect it.
-            catch_panic(|| drop(tokio::time::sleep(Duration::ZERO))).map_err(|_| NoRuntime::WithoutTime)?;
+            catch(|| drop(tokio::time::sleep(Duration::ZERO))).map_err(|_| NoRuntime::WithoutTime)?;
+        }
+        Ok(Self::unchecked(handle))
+    }
+
+    fn unchecked(handle: Handle) -> Arc<Self> {
+        let start = {
+            let _guard = handle.enter();
             tokio::time::Instant::now()
         };
         // The seed differs for each process and each runtime. It need not be secret.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        Ok(Arc::new(Self { handle, start, random: Mutex::new(Random::seeded(seed)), timers: Arc::default() }))
+        Arc::new(Self { handle, start, random: Mutex::new(Random::seeded(seed)), timers: Arc::default() })
     }
 
     /// Returns the Tokio runtime that the calling code runs in.
@@ -106,6 +120,13 @@ impl TokioRuntime {
     /// [`NoRuntime`] outside of a Tokio runtime, or in one without timers.
     pub fn current() -> Result<Arc<Self>, NoRuntime> {
         Self::new(Handle::try_current().map_err(|_| NoRuntime::NotHere)?)
+    }
+
+    /// Returns the Tokio runtime that the calling code runs in, even if it has no timers. Then
+    /// [`sleep_until`](Runtime::sleep_until) panics.
+    #[doc(hidden)]
+    pub fn current_unchecked() -> Option<Arc<Self>> {
+        Handle::try_current().ok().map(Self::unchecked)
     }
 
     /// Converts an instant of Tokio's clock to an instant of this runtime.
@@ -133,7 +154,7 @@ impl Runtime for TokioRuntime {
             Some(at) => {
                 Box::pin(Sleep { at, tokio: Some(Box::pin(tokio::time::sleep_until(at))), timers: Arc::clone(&self.timers) })
             }
-            None => Box::pin(std::future::pending()),
+            None => Box::pin(pending()),
         }
     }
 
