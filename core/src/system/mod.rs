@@ -30,7 +30,7 @@ use crate::events::counts::Counts;
 use crate::events::event::Event;
 use crate::events::hub::{FailureEventHub, Listening};
 use crate::group::builder::GroupBuilder;
-use crate::routing::pool::builder::PoolBuilder;
+use crate::routing::pool::builder::pool_method;
 use crate::scope::Scope;
 use crate::scope::member::ScopeMember;
 use crate::scope::supervisor::{Guardian, Supervisor};
@@ -148,15 +148,10 @@ impl System {
         Supervisor::below(&self.user_member(), name, strategy)
     }
 
-    /// Starts building a pool of `size` actors at `/user/name`. `props` returns the props of the
-    /// worker with a given index. [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.user_member(), name, size, props)
+    pool_method! {
+        /// Starts building a pool of `size` actors at `/user/name`. `props` returns the props of
+        /// the worker with a given index. [`build`](crate::PoolBuilder::build) starts it.
+        |system| system.user_member()
     }
 
     /// Starts building a group at `/user/name`. [`build`](GroupBuilder::build) creates it.

@@ -202,41 +202,46 @@ pub(super) fn check_size(size: usize) -> Result<(), PoolError> {
     }
 }
 
+/// Writes the method `pool` into the `impl` block of a type that can own pools. The last part
+/// returns the parent of the pool.
+macro_rules! pool_method {
+    ($(#[$doc:meta])* |$owner:ident| $parent:expr) => {
+        $(#[$doc])*
+        pub fn pool<C: $crate::actor::Actor>(
+            &self,
+            name: &str,
+            size: usize,
+            props: impl Fn(usize) -> $crate::actor::props::Props<C> + Send + Sync + 'static,
+        ) -> $crate::routing::pool::builder::PoolBuilder<C::Msg> {
+            let $owner = self;
+            $crate::routing::pool::builder::PoolBuilder::new($parent, name, size, props)
+        }
+    };
+}
+
+pub(crate) use pool_method;
+
 impl Scope {
-    /// Starts building a pool of `size` actors in this scope. `props` returns the props of the
-    /// worker with a given index. [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.any().member, name, size, props)
+    pool_method! {
+        /// Starts building a pool of `size` actors in this scope. `props` returns the props of the
+        /// worker with a given index. [`build`](PoolBuilder::build) starts it.
+        |scope| scope.any().member
     }
 }
 
 impl Supervisor {
-    /// Starts building a pool of `size` actors below this supervisor. `props` returns the props of
-    /// the worker with a given index. [`build`](PoolBuilder::build) starts it.
-    pub fn pool<A: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<A> + Send + Sync + 'static,
-    ) -> PoolBuilder<A::Msg> {
-        PoolBuilder::new(self.any().member, name, size, props)
+    pool_method! {
+        /// Starts building a pool of `size` actors below this supervisor. `props` returns the props
+        /// of the worker with a given index. [`build`](PoolBuilder::build) starts it.
+        |supervisor| supervisor.any().member
     }
 }
 
 impl<A: Actor> Context<A> {
-    /// Starts building a pool of `size` actors among the children of this actor. `props` returns
-    /// the props of the worker with a given index. [`build`](PoolBuilder::build) starts it.
-    pub fn pool<C: Actor>(
-        &self,
-        name: &str,
-        size: usize,
-        props: impl Fn(usize) -> Props<C> + Send + Sync + 'static,
-    ) -> PoolBuilder<C::Msg> {
-        PoolBuilder::new(self.member(), name, size, props)
+    pool_method! {
+        /// Starts building a pool of `size` actors among the children of this actor. `props`
+        /// returns the props of the worker with a given index. [`build`](PoolBuilder::build) starts
+        /// it.
+        |context| context.member()
     }
 }
