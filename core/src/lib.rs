@@ -110,7 +110,6 @@ pub use ids::path::{ActorId, ActorPath, PathError};
 pub use mailbox::send_error::SendError;
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope};
 pub use routing::pool::Pool;
-pub use routing::pool::ask::PoolAsk;
 pub use routing::pool::builder::{POOL_SIZE_MAX, PoolBuilder, PoolError};
 pub use routing::pool::send::PoolSend;
 pub use routing::topic::{Published, SlowSubscriber, Subscription, Topic};

@@ -25,6 +25,4 @@
 //! # }
 //! ```
 
-pub use pleach_core::{
-    POOL_SIZE_MAX, Pool, PoolAsk, PoolBuilder, PoolError, PoolSend, Published, SlowSubscriber, Subscription, Topic,
-};
+pub use pleach_core::{POOL_SIZE_MAX, Pool, PoolBuilder, PoolError, PoolSend, Published, SlowSubscriber, Subscription, Topic};

@@ -16,7 +16,7 @@ use crate::tree::waits::ask_error::AskError;
 use crate::tree::waits::{Edge, Unanswered, Wait, WaitCycle};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -214,33 +214,31 @@ impl AskTimeout {
     }
 }
 
-/// An ask whose message is made before its receiver is known: the slot of the answer, and the wait
-/// edge to the receiver.
-pub(crate) struct PendingAsk<T> {
-    slot: Arc<ReplySlot<T>>,
+/// The wait edge of an ask whose message is made before its receiver is known.
+pub(crate) struct AskEdge {
+    slot: Arc<dyn Unanswered>,
     details: Option<Box<AskDetails>>,
 }
 
-impl<T: Send + 'static> PendingAsk<T> {
-    /// Creates the message and the pending ask. With a `timeout`, a cycle of asks is a lint and not
-    /// an error; the caller enforces the timeout itself.
-    pub(crate) fn new<M>(question: impl FnOnce(Reply<T>) -> M, timeout: &AskTimeout, waker: &Waker) -> (M, Self) {
-        let mut pending = Self { slot: ReplySlot::new(waker), details: None };
+impl AskEdge {
+    /// Creates the edge of an ask that waits at `slot`. With a `timeout`, a cycle of asks is a lint
+    /// and not an error; the caller enforces the timeout itself.
+    pub(super) fn new(slot: Arc<dyn Unanswered>, timeout: &AskTimeout) -> Self {
+        let mut edge = Self { slot, details: None };
         if let Some(limit) = timeout.limit {
-            pending.details.get_or_insert_default().timeout.set(limit);
+            edge.details.get_or_insert_default().timeout.set(limit);
         }
-        (question(Reply::to(&pending.slot)), pending)
+        edge
     }
 
-    /// Adds the wait edge to `to`, the only receiver of the message, which is about to be sent.
-    /// Fails if that closes a cycle of asks.
-    pub(crate) fn begin_wait_for(&mut self, to: &Arc<dyn Member>, waker: &Waker) -> Result<(), AskError> {
-        let Some(asker) = current::polled_with(waker) else { return Ok(()) };
-        add_wait_edge_from(&asker, &mut self.details, Arc::clone(to), Arc::clone(&self.slot) as Arc<dyn Unanswered>)
-    }
-
-    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<T, AskError>> {
-        self.slot.poll(waker)
+    /// Points the edge to `to`, the only receiver of the message, which is about to be sent. Fails
+    /// if that closes a cycle of asks.
+    pub(crate) async fn point_to(&mut self, to: &Arc<dyn Member>) -> Result<(), AskError> {
+        let asker = poll_fn(|cx| Poll::Ready(current::polled_with(cx.waker()))).await;
+        match asker {
+            Some(asker) => add_wait_edge_from(&asker, &mut self.details, Arc::clone(to), Arc::clone(&self.slot)),
+            None => Ok(()),
+        }
     }
 }
 

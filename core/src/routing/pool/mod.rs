@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `choice` | which worker gets a message |
 //! | `worker_list` | which workers exist; pure |
-//! | `send`, `ask` | the futures of `send` and `ask` |
+//! | `send`, `ask` | the future of `send`; how a question reaches a worker |
 //! | `builder` | options and errors |
 //!
 //! States of one index of the pool:
@@ -33,13 +33,14 @@
 //! 3. Key functions and the closure for props are user code and run under no lock. A panic in that
 //!    closure is reported as a failure.
 
-pub(crate) mod ask;
+mod ask;
 pub(crate) mod builder;
 pub(crate) mod choice;
 pub(crate) mod send;
 pub(crate) mod worker_list;
 
 use crate::actor::actor_ref::ActorRef;
+use crate::actor::recipient::ask::RecipientAsk;
 use crate::actor::reply::Reply;
 use crate::base::catch;
 use crate::base::lock::Lock;
@@ -51,7 +52,6 @@ use crate::events::counts::Counts;
 use crate::ids::path::ActorPath;
 use crate::mailbox::PriorityEnvelope;
 use crate::mailbox::send_error::SendError;
-use crate::routing::pool::ask::PoolAsk;
 use crate::routing::pool::builder::{PoolBuilder, PoolError, WorkerFactory, WorkerStarter, check_size};
 use crate::routing::pool::choice::{Routing, Worker};
 use crate::routing::pool::send::PoolSend;
@@ -211,12 +211,12 @@ impl<M: Send + 'static> Pool<M> {
     ///
     /// Works like [`ActorRef::ask`]. If the chosen worker ends before it receives the question,
     /// another worker is asked.
-    pub fn ask<T, Q>(&self, question: Q) -> PoolAsk<'_, M, T, Q>
+    pub fn ask<T, Q>(&self, question: Q) -> RecipientAsk<'_, M, T, Q>
     where
         T: Send + 'static,
         Q: FnOnce(Reply<T>) -> M,
     {
-        PoolAsk::new(self, question)
+        RecipientAsk::new(self, question)
     }
 
     /// Returns the configured number of workers.
