@@ -71,7 +71,7 @@ impl<S: Send + 'static> Stepper<S> {
         // No later step could report that the result was not stored, so this event does.
         match (&committed, &lane.state) {
             (Ok(_), Some(state)) => self.notify_done(lane, state),
-            (Err(error), _) if is_stored => self.notify_failed(lane, Reason::Error(error.to_string().into())),
+            (Err(error), _) if is_stored => self.notify_failed(lane, &Arc::new(Reason::Error(error.to_string().into()))),
             _ => {}
         }
         let error = committed.err()?;
@@ -99,22 +99,12 @@ impl<S: Send + 'static> Stepper<S> {
                 (self.grace_use(lane, end), reason)
             }
         };
-        self.notify_failed(lane, reason);
+        self.notify_failed(lane, &Arc::new(reason));
         (used, lost)
     }
 
     fn notify_done(&self, lane: &Lane<S>, state: &S) {
         self.notify(lane, |visit| RunEvent::NodeFinished { visit, outcome: Ok(state) }, || InnerEvent::Finished(None));
-    }
-
-    fn notify_failed(&self, lane: &Lane<S>, reason: Reason) {
-        let reason = Arc::new(reason);
-        let outcome = || Err(Arc::clone(&reason));
-        self.notify(
-            lane,
-            |visit| RunEvent::NodeFinished { visit, outcome: outcome() },
-            || InnerEvent::Finished(outcome().err()),
-        );
     }
 
     /// Ready when the result of a node is durable.

@@ -30,12 +30,7 @@ impl<S: Send + 'static> Stepper<S> {
             NodeFailure::Failed { reason, escalates } => (self.cancel_of_run(lane, &reason), reason, escalates),
         };
         let reason = Arc::new(reason);
-        let outcome = || Err(Arc::clone(&reason));
-        self.notify(
-            lane,
-            |visit| RunEvent::NodeFinished { visit, outcome: outcome() },
-            || InnerEvent::Finished(outcome().err()),
-        );
+        self.notify_failed(lane, &reason);
         if let Some(fault) = halted {
             return Err(RunError::new(fault, self.state_before(lane)));
         }
@@ -75,6 +70,16 @@ impl<S: Send + 'static> Stepper<S> {
                 Err(RunError::new(fault, self.state_before(lane)).escalated(escalate))
             }
         }
+    }
+
+    /// Reports that an attempt of a node failed.
+    pub(super) fn notify_failed(&self, lane: &Lane<S>, reason: &Arc<Reason>) {
+        let outcome = || Err(Arc::clone(reason));
+        self.notify(
+            lane,
+            |visit| RunEvent::NodeFinished { visit, outcome: outcome() },
+            || InnerEvent::Finished(outcome().err()),
+        );
     }
 
     /// Returns the cancel of the run, if a spawned node saw it before the run did.

@@ -102,15 +102,10 @@ impl<S> Codec<S> {
 
     /// Fails if a state differs from the value read back.
     fn check_back(&self, state: &S, back: &S) -> Result<(), Unstorable> {
-        // Different values can have the same JSON: `null`, `f32` and `f64`, a text and the name of
-        // a variant.
-        if (self.structure)(state) != (self.structure)(back) {
-            return Err(Unstorable::Changed(Difference::Structure));
+        match difference(state, back, self.structure, self.equal) {
+            None => Ok(()),
+            Some(difference) => Err(Unstorable::Changed(difference)),
         }
-        if self.equal.is_some_and(|equal| !equal(state, back)) {
-            return Err(Unstorable::Changed(Difference::Unequal));
-        }
-        Ok(())
     }
 
     /// Decodes the states in the body of a record.
@@ -119,9 +114,17 @@ impl<S> Codec<S> {
     }
 }
 
-/// Returns how a value differs from the value read back from its JSON.
-fn difference<T: Serialize>(value: &T, back: &T, equal: Option<fn(&T, &T) -> bool>) -> Option<Difference> {
-    if structure::hash_of(value) != structure::hash_of(back) {
+/// Returns how a value differs from the value read back from its JSON. `structure` returns the hash
+/// of its structure.
+fn difference<T>(
+    value: &T,
+    back: &T,
+    structure: fn(&T) -> Option<u64>,
+    equal: Option<fn(&T, &T) -> bool>,
+) -> Option<Difference> {
+    // Different values can have the same JSON: `null`, `f32` and `f64`, a text and the name of a
+    // variant.
+    if structure(value) != structure(back) {
         return Some(Difference::Structure);
     }
     equal.filter(|equal| !equal(value, back)).map(|_| Difference::Unequal)
@@ -135,7 +138,7 @@ pub(crate) fn stored_json<T: Serialize>(
 ) -> Result<Box<RawValue>, String> {
     let json = to_raw_value(value).map_err(|error| error.to_string())?;
     let back = read(&json).map_err(|error| error.to_string())?;
-    match difference(value, &back, equal) {
+    match difference(value, &back, structure::hash_of, equal) {
         None => Ok(json),
         Some(difference) => Err(format!("it changes when it is written to JSON and read back: {difference}")),
     }
