@@ -10,7 +10,7 @@ use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
 use crate::events::signal::Signal;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::mailbox::queue::Pushed;
+use crate::mailbox::queue::{Pushed, WhenFull};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope, control};
 use crate::tree::any_ref::AnyRef;
@@ -211,7 +211,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Slow path of a `tell`: the mailbox may be full, and may drop a message.
     #[cold]
     fn tell_slow(&self, message: M, priority: Priority) -> Result<(), SendError<M>> {
-        let Pushed { high_water, dropped } = self.cell.mailbox().push_slow(message, priority, true)?;
+        let Pushed { high_water, dropped, .. } = self.cell.mailbox().push_slow(message, priority, WhenFull::Drop)?;
         if let Some((dropped, reason)) = dropped {
             self.cell.dead_letter_for_sender(dropped, reason);
         }

@@ -5,11 +5,11 @@
 //! timeout.
 
 use crate::actor::cell::Cell;
+use crate::actor::cell::member::SendStart;
 use crate::actor::reply::{Reply, ReplySlot};
-use crate::actor::send::Sending;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::events::event::{Event, EventKinds, Lint};
-use crate::mailbox::send_error::SendError;
+use crate::mailbox::Priority;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
@@ -55,15 +55,16 @@ pub struct Ask<'a, M: Send + 'static, T, Q> {
     question: Option<Q>,
     /// Present once the question is sent.
     slot: Option<Arc<ReplySlot<T>>>,
-    /// Present while the question waits for room.
-    sending: Option<Box<Sending<'a, M>>>,
     details: Option<Box<AskDetails>>,
 }
 
-/// The part of an ask that only an ask with a timeout, or one from inside an actor, needs.
+/// The part of an ask that only some need: those with a timeout, from inside an actor, or to a full
+/// mailbox.
 #[derive(Default)]
 struct AskDetails {
     timeout: AskTimeout,
+    /// The key of the question while it waits for room.
+    waiting: Option<u64>,
     edge: Option<(Arc<dyn Member>, Edge)>,
 }
 
@@ -75,7 +76,7 @@ where
 {
     #[inline]
     pub(crate) fn new(to: &'a Arc<Cell<M>>, question: Q) -> Self {
-        Self { to, question: Some(question), slot: None, sending: None, details: None }
+        Self { to, question: Some(question), slot: None, details: None }
     }
 
     /// Sets a time limit for the answer. Default: none.
@@ -93,8 +94,10 @@ where
         if let Some(question) = self.question.take() {
             return self.send_question(question, cx);
         }
-        if self.sending.is_some() {
-            return self.poll_sending(cx);
+        if let Some(details) = &self.details
+            && let Some(key) = details.waiting
+        {
+            return self.poll_waiting(key, cx.waker());
         }
         match &self.slot {
             Some(slot) => slot.poll(cx.waker()),
@@ -108,36 +111,35 @@ where
         add_wait_edge(&mut self.details, self.to, &slot, cx.waker())?;
         let message = question(Reply::to(&slot));
         self.slot = Some(slot);
-        match self.to.mailbox().try_push(message) {
-            Ok(high_water) => {
-                self.to.report_if_high_water(high_water);
+        match self.to.mailbox().push_fast(message) {
+            Ok(()) => Poll::Pending,
+            Err(message) => self.send_slowly(message, cx.waker()),
+        }
+    }
+
+    /// Sends the question to a mailbox that may be full.
+    #[cold]
+    fn send_slowly(&mut self, message: M, waker: &Waker) -> Poll<Result<T, AskError>> {
+        match self.to.begin_send(message, Priority::NORMAL, waker) {
+            Ok(SendStart::Accepted | SendStart::AcceptedAndYields) => Poll::Pending,
+            Ok(SendStart::Waits(key)) => {
+                self.details.get_or_insert_default().waiting = Some(key);
                 Poll::Pending
-            }
-            Err(SendError::Full(message)) => {
-                self.sending = Some(Box::new(Sending::new(self.to, message).for_ask()));
-                self.poll_sending(cx)
             }
             Err(_) => Poll::Ready(Err(self.closed())),
         }
     }
 
+    /// Polls an ask whose question waits for room.
     #[cold]
-    fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        let Some(sending) = &mut self.sending else { return Poll::Pending };
-        let Poll::Ready(sent) = Pin::new(&mut **sending).poll(cx) else {
-            // The slot may already have an error, such as a wait cycle. Then the question is
-            // withdrawn.
-            let answered = self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(cx.waker()));
-            if answered.is_ready() {
-                self.sending = None;
-            }
-            return answered;
-        };
-        self.sending = None;
-        match sent {
-            Ok(()) => self.poll_answer(cx),
-            Err(_) => Poll::Ready(Err(self.closed())),
+    fn poll_waiting(&mut self, key: u64, waker: &Waker) -> Poll<Result<T, AskError>> {
+        match self.to.any().mailbox().poll_admitted(key, waker) {
+            Poll::Ready(false) => return Poll::Ready(Err(self.closed())),
+            Poll::Ready(true) => self.details.get_or_insert_default().waiting = None,
+            Poll::Pending => {}
         }
+        // A question that waits may have an error already, such as a wait cycle.
+        self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(waker))
     }
 
     #[cold]
@@ -257,6 +259,25 @@ impl Drop for AskDetails {
     }
 }
 
+impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
+    /// Ends all waits: withdraws a question that is not in the queue, and removes the wait edge.
+    #[cold]
+    fn end_wait(&mut self) {
+        if let Some(key) = self.details.take().and_then(|details| details.waiting) {
+            drop(self.to.mailbox().withdraw(key));
+        }
+    }
+}
+
+impl<M: Send + 'static, T, Q> Drop for Ask<'_, M, T, Q> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.details.is_some() {
+            self.end_wait();
+        }
+    }
+}
+
 // The question is moved and never pinned.
 impl<M: Send + 'static, T, Q> Unpin for Ask<'_, M, T, Q> {}
 
@@ -277,7 +298,7 @@ where
                 polled = details.timeout.poll(this.to.node().runtime(), cx).map(Err);
             }
             if polled.is_ready() {
-                this.details = None;
+                this.end_wait();
             }
         }
         polled

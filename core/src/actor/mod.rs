@@ -8,7 +8,8 @@
 //! | `actor_ref` | `ActorRef`: the address, with tell, send and ask |
 //! | `send`, `ask`, `reply` | the futures of a send and an ask; the channel of the answer |
 //! | `context` | `Context`: what a handler can do |
-//! | `stash`, `timers` (with `timer_schedule`), `behaviour` | stashed and delayed messages; replaced handlers |
+//! | `stash`, `behaviour` | stashed messages; replaced handlers |
+//! | `timers`, `timer_schedule` | delayed messages, and when they are due |
 //! | `spawn`, `spawn_started` | starting an actor, and waiting for its start |
 //! | `recipient` | `Recipient`: an address for another message type |
 //! | `system_message` | `SystemMessage`: commands that bypass the queue |

@@ -1,9 +1,9 @@
 //! [`Sending`]: the future of a send that waits for room.
 
 use crate::actor::cell::Cell;
+use crate::actor::cell::member::SendStart;
 use crate::mailbox::Priority;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::waiting_sends::Sent;
 use crate::tree::member::Member;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::RoomEdge;
@@ -120,21 +120,15 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
             });
         }
         let polled = match core::mem::replace(&mut this.state, SendState::Returned) {
-            SendState::NotSent(message, priority) => match this.to.mailbox().push_now_or_wait(message, priority, cx.waker()) {
-                Ok(Sent { waiting, high_water, receiver_behind }) => {
-                    this.to.report_if_high_water(high_water);
-                    match waiting {
-                        Some(key) => this.state = SendState::Waiting(key, this.add_wait_edge(key)),
-                        None if receiver_behind => {
-                            this.state = SendState::Accepted;
-                            cx.waker().wake_by_ref();
-                        }
-                        None => {
-                            this.state = SendState::Accepted;
-                            return Poll::Ready(Ok(()));
-                        }
-                    }
-                    return Poll::Pending;
+            SendState::NotSent(message, priority) => match this.to.begin_send(message, priority, cx.waker()) {
+                Ok(SendStart::Accepted) => Poll::Ready(Ok(())),
+                Ok(SendStart::AcceptedAndYields) => {
+                    this.state = SendState::Accepted;
+                    Poll::Pending
+                }
+                Ok(SendStart::Waits(key)) => {
+                    this.state = SendState::Waiting(key, this.add_wait_edge(key));
+                    Poll::Pending
                 }
                 Err(error) => Poll::Ready(Err(error)),
             },

@@ -105,12 +105,33 @@ pub(super) enum WithoutMessage {
     CheckAgain,
 }
 
+/// What a slow push does if there is no room.
+pub(crate) enum WhenFull {
+    /// It fails and returns the message.
+    Fail,
+    /// It applies the overflow rule of the mailbox, which may drop a message.
+    Drop,
+    /// It waits for room. Contains the waker of the sender, until the wait begins.
+    Wait(Option<Waker>),
+}
+
 /// A push that was not rejected.
 pub(crate) struct Pushed<M> {
+    /// The key of a send that waits for room, or `None` if its message was accepted.
+    pub(crate) waiting: Option<u64>,
     /// Set if the push passed the high-water mark.
     pub(crate) high_water: Option<HighWater>,
     /// The message that was dropped to make room, or this one.
     pub(crate) dropped: Option<(M, DeadLetterReason)>,
+}
+
+impl WhenFull {
+    /// Drops the waker if it was not needed.
+    fn discard(self) {
+        if let Self::Wait(waker) = self {
+            wakers::discard(waker);
+        }
+    }
 }
 
 impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
@@ -140,7 +161,7 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
     pub(crate) fn try_push(&self, message: M) -> Result<Option<HighWater>, SendError<M>> {
         match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slow(message, Priority::NORMAL, false).map(|pushed| pushed.high_water),
+            Err(message) => self.push_slow(message, Priority::NORMAL, WhenFull::Fail).map(|pushed| pushed.high_water),
         }
     }
 
@@ -169,29 +190,30 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
 
     /// Slow path of a push: every case without credits. Waiting sends go first.
     #[cold]
-    pub(crate) fn push_slow(&self, message: M, priority: Priority, may_drop: bool) -> Result<Pushed<M>, SendError<M>> {
-        let mut to_wake = Vec::new();
+    pub(crate) fn push_slow(&self, message: M, priority: Priority, mut when_full: WhenFull) -> Result<Pushed<M>, SendError<M>> {
+        let (mut to_wake, mut receiver) = (Vec::new(), None);
         let pushed = self.state.with(|state| {
-            let dropped = match self.any().begin_push(state, priority, may_drop, &mut to_wake) {
-                Ok(Admission::Enqueue) => {
-                    state.messages.enqueue(message, state.position(priority));
-                    None
-                }
+            let (mut waiting, mut dropped) = (None, None);
+            match self.any().begin_push(state, priority, &mut when_full, &mut to_wake) {
+                Ok(Admission::Enqueue) => state.messages.enqueue(message, state.position(priority)),
                 Ok(Admission::ReplaceOldest(reason)) => {
-                    let oldest = state.messages.pop_oldest();
+                    dropped = state.messages.pop_oldest().map(|oldest| (oldest, reason));
                     state.messages.enqueue(message, state.position(priority));
-                    oldest.map(|oldest| (oldest, reason))
                 }
-                Ok(Admission::DropIncoming(reason)) => Some((message, reason)),
+                Ok(Admission::DropIncoming(reason)) => dropped = Some((message, reason)),
+                Ok(Admission::Wait { key, slot }) => {
+                    state.messages.keep_waiting(slot, message, state.lanes);
+                    waiting = Some(key);
+                }
                 Err(error) => return Err(error.with_message(message)),
-            };
-            let (high_water, receiver) = self.any().finish_push(state);
-            Ok((Pushed { high_water, dropped }, receiver))
+            }
+            let high_water = self.any().finish_push(state, &mut receiver);
+            Ok(Pushed { waiting, high_water, dropped })
         });
+        when_full.discard();
         wakers::wake_each(to_wake);
-        let (pushed, receiver) = pushed?;
         wakers::wake_each(receiver);
-        Ok(pushed)
+        pushed
     }
 
     /// Takes the only queued message, counts it as taken, and parks the receiver. Returns `None` if

@@ -90,6 +90,8 @@ pub(super) enum Admission {
     ReplaceOldest(DeadLetterReason),
     /// It is accepted and becomes a dead letter at once.
     DropIncoming(DeadLetterReason),
+    /// It waits for room in this slot, under this key.
+    Wait { key: u64, slot: usize },
 }
 
 impl<M, X, U> QueueState<Messages<M, X>, U> {

@@ -4,8 +4,8 @@
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::{AnyQueue, QueueOf, WithoutMessage};
-use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
+use crate::mailbox::queue::{AnyQueue, QueueOf, WhenFull, WithoutMessage};
+use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState, WaitingSend};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
@@ -26,18 +26,26 @@ impl<U: Default, H> AnyQueue<U, H> {
         &self,
         state: &mut AnyQueueState<U>,
         priority: Priority,
-        may_drop: bool,
+        when_full: &mut WhenFull,
         to_wake: &mut Vec<Waker>,
     ) -> Result<Admission, SendError<()>> {
         *to_wake = self.admit_locked(state);
-        state.admit_message(&self.taken, priority, may_drop)
+        let may_drop = matches!(when_full, WhenFull::Drop);
+        match (state.admit_message(&self.taken, priority, may_drop), when_full) {
+            (Err(SendError::Full(())), WhenFull::Wait(waker)) => {
+                let slot = state.new_slot();
+                let key = self.add_waiting(state, WaitingSend { slot: Some(slot), priority, waker: waker.take() });
+                Ok(Admission::Wait { key, slot })
+            }
+            (admitted, _) => admitted,
+        }
     }
 
-    /// After a message was pushed. Returns the waker of an idle receiver.
-    pub(super) fn finish_push(&self, state: &mut AnyQueueState<U>) -> (Option<HighWater>, Option<Waker>) {
+    /// After a message was pushed. Stores the waker of an idle receiver in `receiver`.
+    pub(super) fn finish_push(&self, state: &mut AnyQueueState<U>, receiver: &mut Option<Waker>) -> Option<HighWater> {
         state.refresh_credits(&self.taken);
-        let receiver = state.unpark_if_idle();
-        (state.check_high_water(&self.taken), receiver)
+        *receiver = state.unpark_if_idle();
+        state.check_high_water(&self.taken)
     }
 
     /// Decides what a receiver does that has found no message. It parks only if `may_park`.

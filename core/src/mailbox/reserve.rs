@@ -217,7 +217,7 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
             let rejected = match self.any().begin_fill(state, &reservation) {
                 None => return (Some((message, None)), None),
                 Some(Admission::DropIncoming(reason)) => Some((message, Some(reason))),
-                Some(Admission::Enqueue) => {
+                Some(Admission::Enqueue | Admission::Wait { .. }) => {
                     state.messages.enqueue(message, at);
                     None
                 }
@@ -232,11 +232,6 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
         });
         wakers::wake_each(waker);
         rejected
-    }
-
-    /// Takes the next part of the remaining messages after the exit, oldest last.
-    pub(crate) fn take_remaining(&self) -> Option<Vec<M>> {
-        self.state.with(|state| state.messages.take_oldest_part()).map(oldest_last)
     }
 
     /// Takes the remaining messages after the exit, part by part. Returns `None` after the last

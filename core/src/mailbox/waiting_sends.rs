@@ -7,96 +7,22 @@
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
-use crate::mailbox::high_water::HighWater;
+use crate::mailbox::control;
 use crate::mailbox::messages::Messages;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
-/// The result of a send that was not rejected.
-pub(crate) struct Sent {
-    /// The key of a waiting send, or `None` if its message is in the queue.
-    pub(crate) waiting: Option<u64>,
-    /// Set if the send passed the high-water mark.
-    pub(crate) high_water: Option<HighWater>,
-    /// True if the receiver is behind, so the sender should yield once.
-    pub(crate) receiver_behind: bool,
-}
-
-/// What happens to the message of a send that found no room.
-enum SendPlace {
-    /// There is room now. It counts as accepted.
-    Queue,
-    /// It waits in this slot, under this key.
-    Slot { key: u64, slot: usize },
-}
-
 impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
-    /// Pushes a message into the queue, or into the waiting list if there is no room.
-    #[inline]
-    pub(crate) fn push_now_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
-        if priority != Priority::NORMAL {
-            return self.push_or_wait(message, priority, waker);
-        }
-        match self.push_fast(message) {
-            Ok(()) => Ok(Sent { waiting: None, high_water: None, receiver_behind: false }),
-            Err(message) => self.push_or_wait(message, priority, waker),
-        }
-    }
-
-    #[cold]
-    fn push_or_wait(&self, message: M, priority: Priority, waker: &Waker) -> Result<Sent, SendError<M>> {
-        let message = match self.push_slow(message, priority, false) {
-            Ok(pushed) => {
-                let receiver_behind = self.any().receiver_is_behind();
-                return Ok(Sent { waiting: None, high_water: pushed.high_water, receiver_behind });
-            }
-            Err(SendError::Full(message)) => message,
-            Err(rejected) => return Err(rejected),
-        };
-        let (mut waker, mut to_wake) = (Some(waker.clone()), Vec::new());
-        let sent = self.state.with(|state| {
-            let waiting = match self.any().begin_wait(state, priority, &mut waker, &mut to_wake) {
-                Ok(SendPlace::Queue) => {
-                    state.messages.enqueue(message, state.position(priority));
-                    None
-                }
-                Ok(SendPlace::Slot { key, slot }) => {
-                    state.messages.keep_waiting(slot, message, state.lanes);
-                    Some(key)
-                }
-                Err(error) => return Err(error.with_message(message)),
-            };
-            let (high_water, receiver) = self.any().finish_push(state);
-            to_wake.extend(receiver);
-            Ok(Sent { waiting, high_water, receiver_behind: false })
-        });
-        wakers::discard(waker);
-        wakers::wake_each(to_wake);
-        sent
-    }
-
     /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
-        // The waker is updated first: a close that comes after the check below wakes it.
-        if !self.any().update_waker(key, waker) {
-            return Poll::Ready(Ok(()));
+        match self.any().poll_admitted(key, waker) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(true) => Poll::Ready(Ok(())),
+            Poll::Ready(false) => Poll::Ready(self.withdraw(key).map_or(Ok(()), |message| Err(SendError::Closed(message)))),
         }
-        let polled = self.state.with(|state| {
-            // The send may have been admitted since.
-            let closed = state.closed;
-            match state.cold.as_mut().map(|cold| &mut cold.waiting) {
-                Some(waiting) if !closed && waiting.contains_key(&key) => Poll::Pending,
-                _ => Poll::Ready(state.remove_with_message(key)),
-            }
-        });
-        polled.map(|(message, waker)| {
-            wakers::discard(waker);
-            message.map_or(Ok(()), |message| Err(SendError::Closed(message)))
-        })
     }
 
     /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
@@ -123,25 +49,19 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default> QueueState<Mess
 }
 
 impl<U: Default, H> AnyQueue<U, H> {
-    /// Begins the wait of a send that found no room, unless there is room by now.
-    fn begin_wait(
-        &self,
-        state: &mut AnyQueueState<U>,
-        priority: Priority,
-        waker: &mut Option<Waker>,
-        to_wake: &mut Vec<Waker>,
-    ) -> Result<SendPlace, SendError<()>> {
-        if state.closed {
-            return Err(SendError::Closed(()));
+    /// Polls a waiting send. Ready with true once its message is in the queue, and with false if
+    /// the queue was closed: then the sender withdraws its message.
+    pub(crate) fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<bool> {
+        // The waker is updated first: a close that comes after the check below wakes it.
+        if !self.update_waker(key, waker) {
+            return Poll::Ready(true);
         }
-        *to_wake = self.admit_locked(state);
-        if state.no_send_waits() && state.room(&self.taken) > 0 {
-            state.accepted = state.accepted.wrapping_add(1);
-            return Ok(SendPlace::Queue);
-        }
-        let slot = state.new_slot();
-        let key = self.add_waiting(state, WaitingSend { slot: Some(slot), priority, waker: waker.take() });
-        Ok(SendPlace::Slot { key, slot })
+        self.state.with(|state| match state.cold.as_ref().is_some_and(|cold| cold.waiting.contains_key(&key)) {
+            // It was admitted since.
+            false => Poll::Ready(true),
+            true if state.closed => Poll::Ready(false),
+            true => Poll::Pending,
+        })
     }
 
     /// Adds a send to the end of the waiting list. Credits become 0, so later pushes take the slow
@@ -250,7 +170,7 @@ impl<U: Default> AnyQueueState<U> {
     }
 
     /// Returns a free slot for the message of a waiting send.
-    fn new_slot(&mut self) -> usize {
+    pub(super) fn new_slot(&mut self) -> usize {
         let cold = self.cold();
         cold.free_slots.pop().unwrap_or_else(|| {
             cold.slots += 1;

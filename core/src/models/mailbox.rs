@@ -5,6 +5,7 @@
 //! letter, once, and the counts agree), A7 (stop, close and cancel), A9 (a receiver sleeps only
 //! while it has nothing to do). The receiver works like the loop of the cell.
 
+use crate::mailbox::queue::WhenFull;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use crate::models::{Received, Receiver, block_on, cell, explore};
@@ -119,7 +120,8 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let pushed = to.mailbox().push_slow(message, Priority::NORMAL, true).unwrap_or_else(|error| panic!("{error}"));
+                let pushed =
+                    to.mailbox().push_slow(message, Priority::NORMAL, WhenFull::Drop).unwrap_or_else(|error| panic!("{error}"));
                 pushed.dropped.map(|(dropped, _)| dropped)
             })
         });

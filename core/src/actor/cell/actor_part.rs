@@ -70,8 +70,6 @@ pub(super) trait AnyActorPart: Send {
     /// Makes a dead letter of the next remaining message. Returns true if there was one, and parks
     /// the receiver while a message is still being made.
     fn poll_dead_letter(&mut self, reason: DeadLetterReason, waker: &Waker) -> Poll<bool>;
-    /// As [`poll_dead_letter`](Self::poll_dead_letter), for all messages that are there.
-    fn dead_letter_all(&mut self, reason: DeadLetterReason);
 }
 
 impl<A: Actor> ActorPart<A> {
@@ -190,17 +188,5 @@ impl<A: Actor> AnyActorPart for ActorPart<A> {
             self.cell().dead_letter(message, reason);
         }
         Poll::Ready(true)
-    }
-
-    fn dead_letter_all(&mut self, reason: DeadLetterReason) {
-        let cell = Arc::clone(self.cell());
-        let mut next = Some(core::mem::take(&mut self.batch));
-        while let Some(mut part) = next {
-            while let Some(message) = part.pop() {
-                cell.any().mailbox.count_removed();
-                cell.dead_letter(message, reason);
-            }
-            next = cell.mailbox.take_remaining();
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! dead-lettered.
 //!
 //! ```text
-//!  batch ──handle_next──► current ──finish_current──► handled
+//!  batch ──next_message─► current ──finish_current──► handled
 //!                            ├──────settle_current──► batch again (retry), failed, or dead letter
 //!                            └──────settle_stash────► stash
 //! ```
@@ -17,12 +17,12 @@ use crate::actor::stash::StashedIn;
 use core::future::Future;
 
 impl<A: Actor> ActorTask<A> {
-    /// Begins the next message of the batch, which must not be empty.
+    /// Takes the next message of the batch, which must not be empty.
     #[inline]
-    pub(super) fn handle_next(&mut self, cell: &Cell<A::Msg>) -> impl Future<Output = Result<(), A::Error>> + Send {
+    pub(super) fn next_message(&mut self, cell: &Cell<A::Msg>) -> A::Msg {
         let message = self.part.batch.pop().expect("the caller has seen a message");
         cell.mailbox.count_taken();
-        self.handle_message(cell, message)
+        message
     }
 
     /// Passes a taken message to the handler. This is a separate function so that the loop keeps

@@ -14,11 +14,12 @@ use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
-use crate::mailbox::Mailbox;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::QueueOf;
+use crate::mailbox::queue::{QueueOf, WhenFull};
+use crate::mailbox::send_error::SendError;
+use crate::mailbox::{Mailbox, Priority};
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
@@ -85,6 +86,24 @@ impl<M: Send + 'static> Cell<M> {
         self
     }
 
+    /// Begins a send: pushes the message, or begins to wait for room.
+    #[inline]
+    pub(crate) fn begin_send(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
+        if priority != Priority::NORMAL {
+            return self.begin_send_slow(message, priority, waker);
+        }
+        match self.mailbox.push_fast(message) {
+            Ok(()) => Ok(SendStart::Accepted),
+            Err(message) => self.begin_send_slow(message, priority, waker),
+        }
+    }
+
+    #[cold]
+    fn begin_send_slow(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
+        let pushed = self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone())))?;
+        Ok(self.any().after_begin_send(pushed.waiting, pushed.high_water, waker))
+    }
+
     /// Describes a message for records: through `Props::describe`, else by the name of its type.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
         let options = self.options().and_then(|options| options.for_messages::<M>());
@@ -123,7 +142,30 @@ impl<M: Send + 'static> Cell<M> {
     }
 }
 
+/// How a send has begun.
+pub(crate) enum SendStart {
+    /// The mailbox has accepted the message.
+    Accepted,
+    /// The same, but the receiver is behind by a whole part of its queue: the sender yields once,
+    /// so that the receiver can run. Its waker is woken already.
+    AcceptedAndYields,
+    /// The send waits for room, with this key.
+    Waits(u64),
+}
+
 impl AnyCell {
+    fn after_begin_send(&self, waiting: Option<u64>, high_water: Option<HighWater>, waker: &Waker) -> SendStart {
+        self.report_if_high_water(high_water);
+        match waiting {
+            Some(key) => SendStart::Waits(key),
+            None if self.mailbox.receiver_is_behind() => {
+                waker.wake_by_ref();
+                SendStart::AcceptedAndYields
+            }
+            None => SendStart::Accepted,
+        }
+    }
+
     fn report_dead_letter(&self, message: Cow<'static, str>, reason: DeadLetterReason) {
         self.node()
             .events()

@@ -188,31 +188,26 @@ fn run_incarnation<A: Actor>(
                     continue;
                 }
             }
-            if !task.part.batch.is_empty() && !task.suspended && task.budget > 0 {
+            let message = if !task.part.batch.is_empty() && !task.suspended && task.budget > 0 {
                 // Nothing is written between the check of the batch and the pop, so the compiler
                 // checks it once.
-                if let Err(error) = task.handle_next(cell).await {
-                    return StageEnd::failed(error);
-                }
-                task.finish_current(cell);
-                signals = 0;
-                continue;
-            }
-            let found = poll_fn(|cx| task.poll_work_or_park(cell, cx));
-            let handling = match found.await {
-                Refill::Single(message) => task.handle_message(cell, message),
-                Refill::Ended => break StageEnd::Closed,
-                Refill::Control => {
-                    signals = 0;
-                    continue;
-                }
-                Refill::Messages => {
-                    cell.begin_batch();
-                    continue;
+                task.next_message(cell)
+            } else {
+                match poll_fn(|cx| task.poll_work_or_park(cell, cx)).await {
+                    Refill::Single(message) => message,
+                    Refill::Ended => break StageEnd::Closed,
+                    Refill::Control => {
+                        signals = 0;
+                        continue;
+                    }
+                    Refill::Messages => {
+                        cell.begin_batch();
+                        continue;
+                    }
                 }
             };
             signals = 0;
-            if let Err(error) = handling.await {
+            if let Err(error) = task.handle_message(cell, message).await {
                 return StageEnd::failed(error);
             }
             task.finish_current(cell);

@@ -145,8 +145,8 @@ impl AnyTask {
         self.announce_start(cell, incarnation);
     }
 
-    /// Reports the start: as an event, to `spawn_started`, to the strategy if this is a restart, and
-    /// to the restart plan if it waits for it.
+    /// Reports the start: as an event, to `spawn_started`, to the strategy if this is a restart,
+    /// and to the restart plan if it waits for it.
     fn announce_start(&self, cell: &AnyCell, incarnation: u32) {
         report_started(cell.node(), incarnation);
         if let Some(notice) = cell.options().and_then(|options| options.start_notice.as_deref()) {

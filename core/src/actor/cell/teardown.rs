@@ -153,7 +153,7 @@ impl AnyTask {
         self.drop_behaviour(cell);
         self.part.unstash();
         self.settle_stash(cell, StashedIn::Hook);
-        self.part.dead_letter_all(DeadLetterReason::Cancelled);
+        while self.part.poll_dead_letter(DeadLetterReason::Cancelled, Waker::noop()) == Poll::Ready(true) {}
         if self.has_state() {
             self.drop_actor(cell);
         }

@@ -1,9 +1,9 @@
 //! `PoolSend`: sends to one worker of a pool, and waits for room in its mailbox.
 
 use crate::actor::actor_ref::ActorRef;
+use crate::actor::cell::member::SendStart;
 use crate::mailbox::Priority;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::waiting_sends::Sent;
 use crate::routing::pool::Pool;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::RoomEdge;
@@ -60,18 +60,12 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
         let mut message = message;
         loop {
             let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
-            match worker.cell().mailbox().push_now_or_wait(message, self.priority, waker) {
-                Ok(Sent { waiting, high_water, receiver_behind }) => {
-                    worker.cell().report_if_high_water(high_water);
-                    match waiting {
-                        Some(key) => {
-                            let edge = RoomEdge::begin(worker.any().member, key);
-                            self.stage = SendStage::Waiting(worker, key, edge);
-                        }
-                        // The message is accepted. Yield once, so that its worker runs first.
-                        None if receiver_behind => waker.wake_by_ref(),
-                        None => return Poll::Ready(Ok(())),
-                    }
+            match worker.cell().begin_send(message, self.priority, waker) {
+                Ok(SendStart::Accepted) => return Poll::Ready(Ok(())),
+                Ok(SendStart::AcceptedAndYields) => return Poll::Pending,
+                Ok(SendStart::Waits(key)) => {
+                    let edge = RoomEdge::begin(worker.any().member, key);
+                    self.stage = SendStage::Waiting(worker, key, edge);
                     return Poll::Pending;
                 }
                 Err(SendError::Closed(back)) => message = back,
