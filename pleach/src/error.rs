@@ -30,7 +30,7 @@ pub enum Error {
     Go(GoError<()>),
     /// A task of a group ended without a value.
     Task(TaskError),
-    /// `map_all` stopped before all items were mapped.
+    /// `try_map_all` or `try_map_all_in_order` stopped before all items were mapped.
     Map(MapError),
     /// No task of a race succeeded.
     Race(RaceError),

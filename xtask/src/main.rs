@@ -33,7 +33,8 @@ cargo xtask test [STEP..]      run all checks, or only the steps whose names beg
 cargo xtask api                write the public API of each library to its public-api.txt
 cargo xtask bench [OPTION..]   run the benchmarks; bench/README.md lists the options
 cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
-                               --kills N (default 200), --store sqlite|postgres|both, --seed N
+                               --kills N (default 200), --store sqlite|postgres|both, --seed N,
+                               --only mutants|exhaustive|random, --short
 cargo xtask fuzz [SECONDS]     feed random and damaged input to every parser (default 60 s)
 cargo xtask layers             list imports of core and graph that break the order of rooms
 cargo xtask loom               run the loom models, deeper; LOOM_MAX_PREEMPTIONS=N sets how deep

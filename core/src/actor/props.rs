@@ -26,7 +26,7 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 
 /// The recipe for an actor: its factory and its options.
 ///
-/// The factory makes a fresh state for each incarnation. Required is only the factory; each option
+/// The factory makes a fresh state for each incarnation. Only the factory is required; each option
 /// has a default:
 ///
 /// | option | default |

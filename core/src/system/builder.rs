@@ -125,7 +125,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
         self
     }
 
-    /// Sets how long a `stopped` hook may take. Default: 5 s.
+    /// Sets how long a `restarting` or `stopped` hook may take. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self

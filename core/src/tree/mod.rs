@@ -50,7 +50,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-/// The default grace period: a `stopped` hook may take 5 s after a cancel. A system can set another
+/// The default time limit of the hooks `restarting` and `stopped`: 5 s. A system can set another
 /// one.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 

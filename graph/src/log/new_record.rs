@@ -19,8 +19,8 @@ pub(crate) struct NewRecord {
     pub(crate) attempt: u32,
     /// True if this record completes a visit of a node.
     pub(crate) is_visit: bool,
-    /// The number of visits on the way of this token; 0 if it equals the number of visits of the
-    /// run.
+    /// The number of visits of this token, one after the other; 0 if it equals the number of visits
+    /// of the run.
     pub(crate) iteration: u64,
     pub(crate) body: Vec<u8>,
     /// The undo payload, if this record can be undone.

@@ -172,7 +172,7 @@ pub trait Store: Send + Sync + 'static {
     ///   takeover.
     /// - [`Release::Troubled`] is for a run that could not be executed. It stores the reason,
     ///   counts as a takeover, and the run becomes due after the rest time or when it gets a
-    ///   message. The release number [`TAKEOVERS_MAX`] in a row without a commit makes the run
+    ///   message. After [`TAKEOVERS_MAX`] such releases in a row without a commit, the run becomes
     ///   [`RunStatus::Stuck`].
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>>;
 
