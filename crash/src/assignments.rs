@@ -1,27 +1,27 @@
 //! [`Assignments`]: which runs exist, which processes drive them, and what a free driver does next.
 //! Pure; the ledger keeps it under its lock.
 
-use crate::dice::Dice;
 use crate::graph::{State, Variant};
 use crate::report::{Ending, Reply};
+use pleach::runtime::Random;
 use std::collections::BTreeMap;
 
 /// How often, in percent, a driver gets a run that another one drives.
-const SHARED_PERCENT: u64 = 8;
+const SHARED_PERCENT: usize = 8;
 /// How often, in percent, such a run, or one whose driver died, is taken over by force.
-const FORCED_PERCENT: u64 = 30;
+const FORCED_PERCENT: usize = 30;
 /// Every n-th run for workers is long enough to be pruned.
 const LONG_EVERY: usize = 8;
 
 /// A run as seen from outside.
 #[derive(Debug)]
-pub struct Task {
+pub struct TrackedRun {
     pub variant: Variant,
-    pub lot: String,
+    pub set: String,
     /// The processes that drive it or try to.
-    pub hands: Vec<u32>,
+    pub drivers: Vec<u32>,
     /// Whether it is in the store.
-    pub is_made: bool,
+    pub is_created: bool,
     /// Whether it waits for an answer.
     pub is_paused: bool,
     pub is_done: bool,
@@ -34,87 +34,88 @@ pub struct Task {
     /// How often a driver has stopped driving it.
     pub endings: u32,
     /// The errors of its drivers.
-    pub complaints: Vec<String>,
+    pub errors: Vec<String>,
 }
 
-/// A group of runs. The drivers of a lot get only its runs.
-enum Lot {
+/// A set of runs. Its drivers get no other runs.
+enum RunSet {
     /// A single run.
-    Case,
+    Single,
     /// An endless number of runs: the number of the next new run, or `None` once no more are added.
-    Crowd(Option<u64>),
+    Endless(Option<u64>),
     /// Runs that workers find in the store, and whether more will follow.
-    Queue(bool),
+    ForWorkers(bool),
 }
 
 pub struct Assignments {
-    pub tasks: BTreeMap<String, Task>,
-    lots: BTreeMap<String, Lot>,
-    dice: Dice,
+    pub runs: BTreeMap<String, TrackedRun>,
+    sets: BTreeMap<String, RunSet>,
+    random: Random,
 }
 
 impl Assignments {
     pub fn new(seed: u64) -> Self {
-        Self { tasks: BTreeMap::new(), lots: BTreeMap::new(), dice: Dice::new(seed) }
+        Self { runs: BTreeMap::new(), sets: BTreeMap::new(), random: Random::seeded(seed) }
     }
 
     /// Adds a single run, unless it exists.
-    pub fn add_case(&mut self, run: &str, variant: Variant) {
-        if self.tasks.contains_key(run) {
+    pub fn add_single(&mut self, run: &str, variant: Variant) {
+        if self.runs.contains_key(run) {
             return;
         }
-        self.lots.insert(run.into(), Lot::Case);
+        self.sets.insert(run.into(), RunSet::Single);
         self.add(run.into(), run, variant);
     }
 
-    /// Adds an endless lot, until it is closed.
-    pub fn add_crowd(&mut self, lot: &str) {
-        self.lots.insert(lot.into(), Lot::Crowd(Some(1)));
+    /// Adds an endless set, until it is closed.
+    pub fn add_endless(&mut self, set: &str) {
+        self.sets.insert(set.into(), RunSet::Endless(Some(1)));
     }
 
-    /// Adds a lot of runs that workers find in the store; see [`leave`](Self::leave).
-    pub fn add_queue(&mut self, lot: &str) {
-        self.lots.insert(lot.into(), Lot::Queue(true));
+    /// Adds a set of runs that workers find in the store; see
+    /// [`add_run_for_workers`](Self::add_run_for_workers).
+    pub fn add_for_workers(&mut self, set: &str) {
+        self.sets.insert(set.into(), RunSet::ForWorkers(true));
     }
 
-    /// Adds a new run for the workers of a lot.
-    pub fn leave(&mut self, lot: &str) -> (String, Variant) {
-        let run = format!("{lot}-{}", self.tasks.len());
-        let variant = match self.dice.below(10) {
-            _ if self.tasks.len().is_multiple_of(LONG_EVERY) => Variant::Long,
+    /// Adds a new run for the workers of a set.
+    pub fn add_run_for_workers(&mut self, set: &str) -> (String, Variant) {
+        let run = format!("{set}-{}", self.runs.len());
+        let variant = match self.random.below(10) {
+            _ if self.runs.len().is_multiple_of(LONG_EVERY) => Variant::Long,
             0 => Variant::Undone,
             1 => Variant::Refused,
             _ => Variant::Full,
         };
-        self.add(run.clone(), lot, variant);
+        self.add(run.clone(), set, variant);
         (run, variant)
     }
 
     /// Records that a process has claimed a run.
     pub fn claimed(&mut self, pid: u32, run: &str) {
-        if let Some(task) = self.tasks.get_mut(run) {
-            task.is_made = true;
-            if !task.hands.contains(&pid) {
-                task.hands.push(pid);
+        if let Some(tracked) = self.runs.get_mut(run) {
+            tracked.is_created = true;
+            if !tracked.drivers.contains(&pid) {
+                tracked.drivers.push(pid);
             }
         }
     }
 
-    /// Adds no more runs to the lot; existing ones are driven to their end.
-    pub fn close(&mut self, lot: &str) {
-        match self.lots.get_mut(lot) {
-            Some(Lot::Crowd(next)) => *next = None,
-            Some(Lot::Queue(is_open)) => *is_open = false,
-            Some(Lot::Case) | None => {}
+    /// Adds no more runs to the set; existing ones are driven to their end.
+    pub fn close(&mut self, set: &str) {
+        match self.sets.get_mut(set) {
+            Some(RunSet::Endless(next)) => *next = None,
+            Some(RunSet::ForWorkers(is_open)) => *is_open = false,
+            Some(RunSet::Single) | None => {}
         }
     }
 
-    fn add(&mut self, run: String, lot: &str, variant: Variant) {
-        let task = Task {
+    fn add(&mut self, run: String, set: &str, variant: Variant) {
+        let tracked = TrackedRun {
             variant,
-            lot: lot.into(),
-            hands: Vec::new(),
-            is_made: false,
+            set: set.into(),
+            drivers: Vec::new(),
+            is_created: false,
             is_paused: false,
             is_done: false,
             was_forced: false,
@@ -122,109 +123,113 @@ impl Assignments {
             is_shared: false,
             state: None,
             endings: 0,
-            complaints: Vec::new(),
+            errors: Vec::new(),
         };
-        self.tasks.insert(run, task);
+        self.runs.insert(run, tracked);
     }
 
     /// Forgets the drivers of a run. The next driver takes it over by force.
-    pub fn hand_over(&mut self, run: &str) {
-        if let Some(task) = self.tasks.get_mut(run) {
-            task.hands.clear();
-            task.is_to_be_forced = true;
+    pub fn force_next(&mut self, run: &str) {
+        if let Some(tracked) = self.runs.get_mut(run) {
+            tracked.drivers.clear();
+            tracked.is_to_be_forced = true;
         }
     }
 
-    pub fn is_done(&self, lot: &str) -> bool {
-        self.tasks.values().all(|task| task.lot != lot || task.is_done)
+    pub fn is_done(&self, set: &str) -> bool {
+        self.runs.values().all(|tracked| tracked.set != set || tracked.is_done)
     }
 
     /// The runs that a process drives.
     pub fn runs_of(&self, pid: u32) -> Vec<String> {
-        self.tasks.iter().filter(|(_, task)| task.hands.contains(&pid)).map(|(run, _)| run.clone()).collect()
+        self.runs.iter().filter(|(_, tracked)| tracked.drivers.contains(&pid)).map(|(run, _)| run.clone()).collect()
     }
 
     /// A process is stopped: other drivers may get its runs.
     pub fn share(&mut self, pid: u32) {
-        self.tasks.values_mut().filter(|task| task.hands == [pid]).for_each(|task| task.is_shared = true);
+        self.runs.values_mut().filter(|tracked| tracked.drivers == [pid]).for_each(|tracked| tracked.is_shared = true);
     }
 
     /// Removes a dead process.
     pub fn died(&mut self, pid: u32) {
-        self.tasks.values_mut().for_each(|task| task.hands.retain(|hand| *hand != pid));
+        self.runs.values_mut().for_each(|tracked| tracked.drivers.retain(|driver| *driver != pid));
     }
 
     /// What a process does next. It can ask for runs of one variant.
-    pub fn next(&mut self, pid: u32, lot: &str, wish: Option<Variant>) -> Reply {
-        if let Some(Lot::Queue(is_open)) = self.lots.get(lot) {
-            return if *is_open || !self.is_done(lot) { Reply::Idle } else { Reply::Quit };
+    pub fn next(&mut self, pid: u32, set: &str, preferred: Option<Variant>) -> Reply {
+        if let Some(RunSet::ForWorkers(is_open)) = self.sets.get(set) {
+            return if *is_open || !self.is_done(set) { Reply::Idle } else { Reply::Quit };
         }
-        let is_crowd = matches!(self.lots.get(lot), Some(Lot::Crowd(Some(_))));
-        let may_share = is_crowd && self.dice.percent(SHARED_PERCENT);
-        let open = |task: &Task| task.lot == lot && !task.is_done;
-        let is_wished = |task: &Task| wish.is_none_or(|wish| task.variant == wish);
-        let is_free = |task: &Task| {
-            let shares = (may_share || task.is_shared) && task.is_made && !task.hands.contains(&pid);
-            task.hands.is_empty() || shares
+        let is_endless = matches!(self.sets.get(set), Some(RunSet::Endless(Some(_))));
+        let may_share = is_endless && self.random.below(100) < SHARED_PERCENT;
+        let open = |tracked: &TrackedRun| tracked.set == set && !tracked.is_done;
+        let is_preferred = |tracked: &TrackedRun| preferred.is_none_or(|preferred| tracked.variant == preferred);
+        let is_free = |tracked: &TrackedRun| {
+            let shares = (may_share || tracked.is_shared) && tracked.is_created && !tracked.drivers.contains(&pid);
+            tracked.drivers.is_empty() || shares
         };
-        let mut found: Vec<&String> =
-            self.tasks.iter().filter(|(_, task)| open(task) && is_free(task) && is_wished(task)).map(|(run, _)| run).collect();
+        let mut found: Vec<&String> = self
+            .runs
+            .iter()
+            .filter(|(_, tracked)| open(tracked) && is_free(tracked) && is_preferred(tracked))
+            .map(|(run, _)| run)
+            .collect();
         if may_share {
-            found.sort_by_key(|run| self.tasks[*run].hands.is_empty());
+            found.sort_by_key(|run| self.runs[*run].drivers.is_empty());
         }
         if let Some(run) = found.first() {
-            return self.hand_out(pid, &run.to_string());
+            return self.assign(pid, &run.to_string());
         }
-        let Some(Lot::Crowd(Some(number))) = self.lots.get_mut(lot) else {
-            let is_wish = wish.is_some() && !self.is_done(lot);
-            return if is_wish {
-                self.next(pid, lot, None)
-            } else if self.is_done(lot) {
+        let Some(RunSet::Endless(Some(number))) = self.sets.get_mut(set) else {
+            let may_get_others = preferred.is_some() && !self.is_done(set);
+            return if may_get_others {
+                self.next(pid, set, None)
+            } else if self.is_done(set) {
                 Reply::Quit
             } else {
                 Reply::Idle
             };
         };
-        let run = format!("{lot}-{number}");
+        let run = format!("{set}-{number}");
         *number += 1;
-        let by_chance = match self.dice.below(10) {
+        let by_chance = match self.random.below(10) {
             0 => Variant::Long,
             1 => Variant::Undone,
             2 => Variant::Refused,
             _ => Variant::Full,
         };
-        let variant = wish.unwrap_or(by_chance);
-        self.add(run.clone(), lot, variant);
-        self.hand_out(pid, &run)
+        let variant = preferred.unwrap_or(by_chance);
+        self.add(run.clone(), set, variant);
+        self.assign(pid, &run)
     }
 
-    fn hand_out(&mut self, pid: u32, run: &str) -> Reply {
-        let by_chance = self.dice.percent(FORCED_PERCENT);
-        let task = self.tasks.get_mut(run).expect("it was found there");
-        let take_over = by_chance || std::mem::take(&mut task.is_to_be_forced);
-        task.was_forced |= take_over && !task.hands.is_empty();
-        task.hands.push(pid);
-        task.is_shared = false;
-        let (run, variant) = (run.to_string(), task.variant);
-        if !task.is_made {
+    fn assign(&mut self, pid: u32, run: &str) -> Reply {
+        let by_chance = self.random.below(100) < FORCED_PERCENT;
+        let tracked = self.runs.get_mut(run).expect("it was found there");
+        let take_over = by_chance || std::mem::take(&mut tracked.is_to_be_forced);
+        tracked.was_forced |= take_over && !tracked.drivers.is_empty();
+        tracked.drivers.push(pid);
+        tracked.is_shared = false;
+        let (run, variant) = (run.to_string(), tracked.variant);
+        if !tracked.is_created {
             return Reply::Begin { run, variant };
         }
-        Reply::GoOn { run, variant, take_over, answer: std::mem::take(&mut task.is_paused) }
+        Reply::Resume { run, variant, take_over, answer: std::mem::take(&mut tracked.is_paused) }
     }
 
     /// A process has stopped driving a run.
     pub fn ended(&mut self, pid: u32, run: &str, how: Ending) {
-        let Some(task) = self.tasks.get_mut(run) else { return };
-        if let Some(at) = task.hands.iter().position(|hand| *hand == pid) {
-            task.hands.swap_remove(at);
+        let Some(tracked) = self.runs.get_mut(run) else { return };
+        if let Some(at) = tracked.drivers.iter().position(|driver| *driver == pid) {
+            tracked.drivers.swap_remove(at);
         }
-        task.endings += 1;
+        tracked.endings += 1;
         match how {
-            Ending::Finished(state) => (task.is_done, task.state) = (true, Some(*state)),
-            Ending::Compensated => task.is_done = true,
-            Ending::Paused => task.is_paused = true,
-            Ending::LetGo => {}
-            Ending::Stopped(why) | Ending::Failed(why) => task.complaints.push(why),
+            Ending::Finished(state) => (tracked.is_done, tracked.state) = (true, Some(*state)),
+            Ending::Compensated => tracked.is_done = true,
+            Ending::Paused => tracked.is_paused = true,
+            Ending::ReleasedByWorker => {}
+            Ending::Stopped(why) | Ending::Failed(why) => tracked.errors.push(why),
         }
     }
 }

@@ -15,11 +15,11 @@
 //! - *end*: a run did not end like an undisturbed one, or undos did not run in reverse order of the
 //!   records.
 
-use crate::assignments::Task;
+use crate::assignments::TrackedRun;
 use crate::graph::{State, Variant};
 use crate::ledger::{Entry, Ledger};
 use crate::reading::{self, Durable, Reading};
-use crate::report::{Report, thing};
+use crate::report::{Report, fact};
 use pleach::store::{Kind, RunStatus};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -59,7 +59,7 @@ pub struct Checker {
 struct Known {
     /// Sum and epoch of each record.
     records: BTreeMap<u64, (u64, u64)>,
-    things: HashMap<String, Since>,
+    facts: HashMap<String, Since>,
     /// Epoch and head of each reading.
     fences: Vec<(u64, u64)>,
 }
@@ -121,7 +121,7 @@ impl Checker {
             ledger.with(|book| (book.entries.get(run).cloned().unwrap_or_default(), book.were_stopped.clone()));
         let Some(known) = self.runs.remove(run) else { return Some(reading) };
         let (variant, was_forced) =
-            ledger.with(|book| (book.assignments.tasks[run].variant, book.assignments.tasks[run].was_forced));
+            ledger.with(|book| (book.assignments.runs[run].variant, book.assignments.runs[run].was_forced));
         let mut found = Vec::new();
         let late_starts = |entry: &Entry, stalled: bool| match was_forced {
             true => LateStarts::Any,
@@ -131,7 +131,7 @@ impl Checker {
         self.late += known.check_repeats(&entries, late_starts, &mut found);
         check_claims(&entries, &mut found);
         check_undos(&reading.records, &entries, &mut found);
-        ledger.with(|book| check_end(&book.assignments.tasks[run], &reading, reference.get(&variant), &mut found));
+        ledger.with(|book| check_end(&book.assignments.runs[run], &reading, reference.get(&variant), &mut found));
         found.into_iter().for_each(|(rule, what)| self.add(rule, run, what));
         Some(reading)
     }
@@ -143,8 +143,8 @@ impl Checker {
             let began = book.entries.get(run).into_iter().flatten().filter(|entry| entry.pid == pid);
             let known = self.runs.get(run);
             began.into_iter().any(|entry| match &entry.report {
-                Report::Began { thing, .. } if thing.starts_with("visit") || thing.starts_with("undo") => {
-                    !known.is_some_and(|known| known.things.contains_key(thing))
+                Report::Began { fact, .. } if fact.starts_with("visit") || fact.starts_with("undo") => {
+                    !known.is_some_and(|known| known.facts.contains_key(fact))
                 }
                 _ => false,
             })
@@ -184,8 +184,8 @@ impl Known {
                 Some(was) if was != (sum, epoch) => found.push(("lost", format!("record {sequence} has changed"))),
                 _ => {}
             }
-            for thing in &record.things {
-                self.things.entry(thing.clone()).or_insert(Since { sequence, epoch, order });
+            for fact in &record.facts {
+                self.facts.entry(fact.clone()).or_insert(Since { sequence, epoch, order });
             }
         }
         if let Some((last, _)) = self.records.last_key_value()
@@ -210,9 +210,9 @@ impl Known {
                     None => found.push(("lost", format!("record {sequence} was acknowledged, but is missing"))),
                 },
                 // A pruned record can no longer prove anything.
-                Report::Began { thing, rests_on, .. } if oldest == 1 => {
-                    if let Some(ground) = rests_on.iter().find(|ground| !self.things.contains_key(*ground)) {
-                        found.push(("ran ahead", format!("{thing} began before {ground} was durable")));
+                Report::Began { fact, rests_on, .. } if oldest == 1 => {
+                    if let Some(ground) = rests_on.iter().find(|ground| !self.facts.contains_key(*ground)) {
+                        found.push(("ran ahead", format!("{fact} began before {ground} was durable")));
                     }
                 }
                 _ => {}
@@ -232,16 +232,16 @@ impl Known {
             })
             .collect();
         for entry in entries {
-            let Report::Began { thing, epoch, once, stalled, .. } = &entry.report else { continue };
-            if *once && !happened.insert(thing) {
-                found.push(("twice", thing.clone()));
+            let Report::Began { fact, epoch, once, stalled, .. } = &entry.report else { continue };
+            if *once && !happened.insert(fact) {
+                found.push(("twice", fact.clone()));
             }
-            let Some(since) = self.things.get(thing) else { continue };
+            let Some(since) = self.facts.get(fact) else { continue };
             let was_acknowledged = acknowledged.get(&since.sequence).is_some_and(|known_at| *known_at < entry.order);
             let is_known = since.order < entry.order || was_acknowledged;
             // A driver that claimed the run after the record was written has read it.
             if since.epoch < *epoch || (since.epoch == *epoch && is_known) {
-                let what = format!("{thing} began with epoch {epoch}, but was durable since record {}", since.sequence);
+                let what = format!("{fact} began with epoch {epoch}, but was durable since record {}", since.sequence);
                 found.push(("repeated", what));
             } else if is_known && since.epoch > *epoch {
                 let count = late.entry((entry.pid, *epoch)).or_default();
@@ -254,7 +254,7 @@ impl Known {
                 if !is_allowed {
                     let Since { sequence, epoch: later, .. } = since;
                     let what = format!(
-                        "{thing} began with epoch {epoch}, but epoch {later} had done it with record {sequence}; late start {count} of its driver"
+                        "{fact} began with epoch {epoch}, but epoch {later} had done it with record {sequence}; late start {count} of its driver"
                     );
                     found.push(("fence", what));
                 }
@@ -281,19 +281,19 @@ fn check_claims(entries: &[Entry], found: &mut Found) {
 
 /// Checks that undos run in reverse order of the undoable records.
 fn check_undos(records: &[Durable], entries: &[Entry], found: &mut Found) {
-    let undone: Vec<String> = of_kind(records, Kind::Undo).map(|record| thing::undo(&record.node)).collect();
+    let undone: Vec<String> = of_kind(records, Kind::Undo).map(|record| fact::undo(&record.node)).collect();
     if undone.is_empty() {
         return;
     }
     let expected: Vec<String> =
-        records.iter().rev().filter(|record| record.can_be_undone).map(|record| thing::undo(&record.node)).collect();
+        records.iter().rev().filter(|record| record.can_be_undone).map(|record| fact::undo(&record.node)).collect();
     let mut begun: Vec<&String> = Vec::new();
     for entry in entries {
-        if let Report::Began { thing, .. } = &entry.report
-            && thing.starts_with("undo")
-            && !begun.contains(&thing)
+        if let Report::Began { fact, .. } = &entry.report
+            && fact.starts_with("undo")
+            && !begun.contains(&fact)
         {
-            begun.push(thing);
+            begun.push(fact);
         }
     }
     if undone != expected || begun != expected.iter().collect::<Vec<_>>() {
@@ -307,22 +307,22 @@ fn of_kind(records: &[Durable], kind: Kind) -> impl Iterator<Item = &Durable> {
 
 /// Checks that the run ended like an undisturbed one. If the outcome of the wire is unknown, node
 /// `settle` runs instead of `charge`.
-fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, found: &mut Found) {
-    let expected = if task.variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
-    let (status, complaints) = (reading.info.status, &task.complaints);
-    if status != expected || !task.is_done {
-        let last = complaints.iter().rev().take(3).collect::<Vec<_>>();
+fn check_end(tracked: &TrackedRun, reading: &Reading, reference: Option<&Reference>, found: &mut Found) {
+    let expected = if tracked.variant.is_undone() { RunStatus::Compensated } else { RunStatus::Finished };
+    let (status, errors) = (reading.info.status, &tracked.errors);
+    if status != expected || !tracked.is_done {
+        let last = errors.iter().rev().take(3).collect::<Vec<_>>();
         found.push(("end", format!("its status is {status}, expected {expected}; its drivers reported {last:?}")));
         return;
     }
     let Some(reference) = reference else { return };
-    let has_settled = task.state.as_ref().is_some_and(|state| state.done.iter().any(|done| done == "settle"));
+    let has_settled = tracked.state.as_ref().is_some_and(|state| state.done.iter().any(|done| done == "settle"));
     let plain = |state: &State| {
         let done = state.done.iter().map(|done| if done == "settle" { "charge".to_string() } else { done.clone() });
         (state.turns, done.collect::<Vec<String>>())
     };
-    if task.state.as_ref().map(plain) != reference.state.as_ref().map(plain) {
-        found.push(("end", format!("its state is {:?}, expected {:?}", task.state, reference.state)));
+    if tracked.state.as_ref().map(plain) != reference.state.as_ref().map(plain) {
+        found.push(("end", format!("its state is {:?}, expected {:?}", tracked.state, reference.state)));
     }
     let visits = reading.records.last().map_or(0, |record| record.visits);
     if visits != reference.visits + u64::from(has_settled) {
@@ -334,19 +334,18 @@ fn check_end(task: &Task, reading: &Reading, reference: Option<&Reference>, foun
 mod tests {
     use super::*;
 
-    /// The rules that are broken if a driver of epoch 1 begins these things after a driver of epoch
-    /// 2 has done them.
-    fn broken_by(things: &[&str], late_starts: LateStarts) -> Vec<&'static str> {
+    /// The rules that are broken if a driver of epoch 1 begins something after a driver of epoch 2
+    /// has done it: these facts.
+    fn broken_by(facts: &[&str], late_starts: LateStarts) -> Vec<&'static str> {
         let since = |_| Since { sequence: 7, epoch: 2, order: 1 };
-        let known =
-            Known { things: things.iter().map(|thing| (thing.to_string(), since(thing))).collect(), ..Known::default() };
-        let began = |(order, thing): (u64, &&str)| {
-            let (run, thing, rests_on) = ("r".to_string(), thing.to_string(), Vec::new());
-            Entry { order, pid: 9, report: Report::Began { run, thing, epoch: 1, rests_on, once: false, stalled: false } }
+        let known = Known { facts: facts.iter().map(|fact| (fact.to_string(), since(fact))).collect(), ..Known::default() };
+        let began = |(order, fact): (u64, &&str)| {
+            let (run, fact, rests_on) = ("r".to_string(), fact.to_string(), Vec::new());
+            Entry { order, pid: 9, report: Report::Began { run, fact, epoch: 1, rests_on, once: false, stalled: false } }
         };
-        let entries: Vec<Entry> = (2..).zip(things).map(began).collect();
+        let entries: Vec<Entry> = (2..).zip(facts).map(began).collect();
         let mut found = Vec::new();
-        assert_eq!(known.check_repeats(&entries, |_, _| late_starts, &mut found), things.len() as u64);
+        assert_eq!(known.check_repeats(&entries, |_, _| late_starts, &mut found), facts.len() as u64);
         found.into_iter().map(|(rule, _)| rule).collect()
     }
 

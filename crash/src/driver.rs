@@ -1,12 +1,12 @@
 //! A process that drives runs: it asks for a run, drives it and reports the end, until it gets
 //! `Quit` or dies.
 
-use crate::drive::Drive;
 use crate::graph::{State, Variant, everything};
+use crate::ledger_client::LedgerClient;
 use crate::mutant::{self, Mutant};
-use crate::outside::Outside;
 use crate::report::{Ending, Reply, Report, Spec};
-use crate::witness::Witness;
+use crate::reporting_store::ReportingStore;
+use crate::run_reporter::RunReporter;
 use pleach::graph::{Compensation, RunOptions};
 use pleach::prelude::*;
 use pleach::store::{RunStatus, Store};
@@ -24,7 +24,7 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Shared by all slots of one process.
 #[derive(Clone)]
 struct Driver {
-    outside: Outside,
+    ledger: LedgerClient,
     store: Arc<dyn Store>,
     graph: CompiledGraph<State>,
 }
@@ -33,11 +33,11 @@ pub fn main(spec: &str) -> Result<(), Box<dyn Error>> {
     let spec: Spec = serde_json::from_str(spec)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let outside = Outside::connect(spec)?;
-        let Spec { place, slots, .. } = outside.spec().clone();
-        let store = place.open().await?;
-        let driver = Driver { outside, store, graph: everything()? };
-        if driver.outside.spec().is_worker {
+        let ledger = LedgerClient::connect(spec)?;
+        let Spec { address, slots, .. } = ledger.spec().clone();
+        let store = address.open().await?;
+        let driver = Driver { ledger, store, graph: everything()? };
+        if driver.ledger.spec().is_worker {
             return driver.serve().await;
         }
         let slots: Vec<_> = (0..slots).map(|_| tokio::spawn(driver.clone().work())).collect();
@@ -50,21 +50,21 @@ pub fn main(spec: &str) -> Result<(), Box<dyn Error>> {
 
 impl Driver {
     async fn work(self) {
-        let Spec { lot, wish, .. } = self.outside.spec().clone();
+        let Spec { set, preferred, .. } = self.ledger.spec().clone();
         loop {
-            let (run, how) = match self.outside.say(&Report::Next { lot: lot.clone(), wish }) {
+            let (run, how) = match self.ledger.say(&Report::Next { set: set.clone(), preferred }) {
                 Reply::Quit => return,
                 Reply::Begin { run, variant } => {
-                    let (store, drive) = self.store_for();
+                    let (store, reporter) = self.store_for();
                     let options = self.graph.run(State::new(variant)).id(&*run).checkpoint(&store);
-                    (run, self.drive(options, variant, drive).await)
+                    (run, self.drive(options, variant, reporter).await)
                 }
-                Reply::GoOn { run, variant, take_over, answer } => {
-                    let (store, drive) = self.store_for();
+                Reply::Resume { run, variant, take_over, answer } => {
+                    let (store, reporter) = self.store_for();
                     let resume = self.graph.resume(&*run);
                     let resume = if take_over { resume.take_over() } else { resume };
                     let resume = if answer { resume.resume_with("approve", &true) } else { resume };
-                    (run, self.drive(resume.checkpoint(&store), variant, drive).await)
+                    (run, self.drive(resume.checkpoint(&store), variant, reporter).await)
                 }
                 Reply::Idle | Reply::Noted => {
                     tokio::time::sleep(IDLE).await;
@@ -74,51 +74,51 @@ impl Driver {
             if matches!(how, Ending::Stopped(_)) {
                 tokio::time::sleep(IDLE).await;
             }
-            self.outside.say(&Report::Ended { run, how });
-            self.outside.pass("ended");
+            self.ledger.say(&Report::Ended { run, how });
+            self.ledger.pass("ended");
         }
     }
 
     /// Drives runs from the store as a worker, until none is left.
     async fn serve(self) -> Result<(), Box<dyn Error>> {
-        let Spec { lot, lease_millis, slots, .. } = self.outside.spec().clone();
-        let witness = Witness { inside: Arc::clone(&self.store), outside: self.outside.clone() };
-        let (outside, store) = (self.outside.clone(), witness.clone());
+        let Spec { set, lease_millis, slots, .. } = self.ledger.spec().clone();
+        let reporting = ReportingStore { inner: Arc::clone(&self.store), ledger: self.ledger.clone() };
+        let (ledger, store) = (self.ledger.clone(), reporting.clone());
         let options = move |run: RunOptions<'static, State>| {
-            let drive = Drive::new(outside.clone(), &store);
+            let reporter = RunReporter::new(ledger.clone(), &store);
             // Few enough that long runs are pruned. Other runs have fewer records.
-            run.keep_records(Variant::Long.records_kept()).hooks(drive.hooks()).extension(drive)
+            run.keep_records(Variant::Long.records_kept()).hooks(reporter.hooks()).extension(reporter)
         };
-        let outside = self.outside.clone();
-        let hears = move |event: &WorkerEvent| {
+        let ledger = self.ledger.clone();
+        let on_event = move |event: &WorkerEvent| {
             if let WorkerEvent::Ended { run, .. } = event {
-                outside.say(&Report::Ended { run: run.clone(), how: Ending::LetGo });
-                outside.pass("ended");
+                ledger.say(&Report::Ended { run: run.clone(), how: Ending::ReleasedByWorker });
+                ledger.pass("ended");
             }
         };
-        let worker = Worker::new(&witness).graph_with(&self.graph, options).limit(slots).on_event(hears);
+        let worker = Worker::new(&reporting).graph_with(&self.graph, options).limit(slots).on_event(on_event);
         let worker = worker.lease(Duration::from_millis(lease_millis)).poll_every(POLL_EVERY).start()?;
-        while !matches!(self.outside.say(&Report::Next { lot: lot.clone(), wish: None }), Reply::Quit) {
+        while !matches!(self.ledger.say(&Report::Next { set: set.clone(), preferred: None }), Reply::Quit) {
             tokio::time::sleep(IDLE * 5).await;
         }
         worker.close(Duration::from_secs(1)).await;
         Ok(())
     }
 
-    /// The store for one run, and the drive of its nodes.
-    fn store_for(&self) -> (Witness, Drive) {
-        let inside = mutant::apply(&self.outside, Arc::clone(&self.store));
-        let witness = Witness { inside, outside: self.outside.clone() };
-        (witness.clone(), Drive::new(self.outside.clone(), &witness))
+    /// The store for one run, and the reporter of its nodes.
+    fn store_for(&self) -> (ReportingStore, RunReporter) {
+        let inner = mutant::apply(&self.ledger, Arc::clone(&self.store));
+        let reporting = ReportingStore { inner, ledger: self.ledger.clone() };
+        (reporting.clone(), RunReporter::new(self.ledger.clone(), &reporting))
     }
 
-    async fn drive(&self, options: RunOptions<'static, State>, variant: Variant, drive: Drive) -> Ending {
-        let lease = Duration::from_millis(self.outside.spec().lease_millis);
+    async fn drive(&self, options: RunOptions<'static, State>, variant: Variant, reporter: RunReporter) -> Ending {
+        let lease = Duration::from_millis(self.ledger.spec().lease_millis);
         let options = options.lease(lease).keep_records(variant.records_kept());
         // For this mutant the store itself reports durable records.
-        let says_itself = self.outside.spec().mutant == Some(Mutant::AdvanceBeforeCommit);
-        let options = if says_itself { options } else { options.hooks(drive.hooks()) };
-        match options.extension(drive).await {
+        let says_itself = self.ledger.spec().mutant == Some(Mutant::AdvanceBeforeCommit);
+        let options = if says_itself { options } else { options.hooks(reporter.hooks()) };
+        match options.extension(reporter).await {
             Ok(state) => Ending::Finished(Box::new(state)),
             Err(error) => ending_of(&error),
         }

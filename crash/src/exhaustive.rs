@@ -1,18 +1,18 @@
-//! A process dies at every place of a run, at each pass, and another one continues. Sometimes that
-//! one dies, too.
+//! A process dies at every kill point of a run, at each pass, and another one continues. Sometimes
+//! that one dies, too.
 
-use crate::dice::Dice;
 use crate::graph::Variant;
-use crate::outside::lock;
-use crate::report::CLASSES;
-use crate::site::{DiesAt, Site};
+use crate::ledger_client::lock;
+use crate::report::{CLASSES, KillPoint};
+use crate::store_under_test::StoreUnderTest;
+use pleach::runtime::Random;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 /// How often, in percent, the second process dies as well.
-const SECOND_PERCENT: u64 = 20;
+const SECOND_PERCENT: usize = 20;
 /// More passes than any run makes.
 const PASSES_MAX: u64 = 400;
 
@@ -23,8 +23,8 @@ pub struct Deaths {
 }
 
 /// Dies at every `stride`-th pass of each class, beginning with the first. Uses one thread per
-/// site, since a run mostly waits for a lease to expire.
-pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
+/// element, since a run mostly waits for a lease to expire.
+pub fn run(tested: &[&StoreUnderTest], stride: u64, seed: u64) -> Result<Deaths, String> {
     let mut jobs: VecDeque<(Variant, &str)> = CLASSES.iter().map(|class| (Variant::Full, *class)).collect();
     let undoing = [
         "commit before",
@@ -45,13 +45,13 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
     let (jobs, first, second) = (Mutex::new(jobs), AtomicU64::new(0), AtomicU64::new(0));
     let failed = Mutex::new(None);
     thread::scope(|threads| {
-        for site in sites {
+        for tested in tested {
             let (jobs, first, second, failed) = (&jobs, &first, &second, &failed);
             threads.spawn(move || {
                 loop {
                     let next = lock(jobs).pop_front();
                     let Some((variant, class)) = next else { break };
-                    match die_at_each(site, variant, class, stride, seed) {
+                    match die_at_each(tested, variant, class, stride, seed) {
                         Ok(deaths) => {
                             first.fetch_add(deaths.first, Relaxed);
                             second.fetch_add(deaths.second, Relaxed);
@@ -65,8 +65,9 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
             });
         }
     });
-    // Each class has at least its first pass. A class without a death is no longer a place.
-    let died_at = sites.iter().flat_map(|site| site.ledger.with(|book| book.deaths.keys().cloned().collect::<Vec<String>>()));
+    // Each class has at least its first pass. A class without a death has no kill point any more.
+    let died_at =
+        tested.iter().flat_map(|tested| tested.ledger.with(|book| book.deaths.keys().cloned().collect::<Vec<String>>()));
     let died_at: BTreeSet<String> = died_at.collect();
     let missing: Vec<&&str> = CLASSES.iter().filter(|class| !died_at.contains(**class)).collect();
     match failed.into_inner().unwrap_or_default() {
@@ -76,17 +77,18 @@ pub fn run(sites: &[&Site], stride: u64, seed: u64) -> Result<Deaths, String> {
     }
 }
 
-fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u64) -> Result<Deaths, String> {
+fn die_at_each(tested: &StoreUnderTest, variant: Variant, class: &str, stride: u64, seed: u64) -> Result<Deaths, String> {
     let mut deaths = Deaths::default();
-    let mut dice = Dice::new(seed ^ crate::dice::mixed(class.len() as u64 + class.as_bytes()[0] as u64));
+    let of_class = Random::seeded(class.len() as u64 + class.as_bytes()[0] as u64).next_u64();
+    let mut random = Random::seeded(seed ^ of_class);
     let mut missed = 0;
     for pass in (1..PASSES_MAX).step_by(stride as usize) {
-        let mut places = vec![(class.to_string(), pass)];
-        if dice.percent(SECOND_PERCENT) {
-            places.push(a_second_death(&mut dice));
+        let mut kill_points = vec![(class.to_string(), pass)];
+        if random.below(100) < SECOND_PERCENT {
+            kill_points.push(a_second_death(&mut random));
         }
         let run = format!("{variant:?} {class} {pass}");
-        let died = site.case(&run, variant, &places, None)?;
+        let died = tested.case(&run, variant, &kill_points, None)?;
         deaths.first += died.min(1) as u64;
         deaths.second += died.saturating_sub(1) as u64;
         // Branches may finish together in one run and separately in the next, so one miss does not
@@ -99,9 +101,9 @@ fn die_at_each(site: &Site, variant: Variant, class: &str, stride: u64, seed: u6
     Ok(deaths)
 }
 
-/// A place at the start of a resume, or soon after.
-fn a_second_death(dice: &mut Dice) -> DiesAt {
-    let places = ["claim after", "read after", "commit before", "commit after", "acknowledged", "node start", "node end"];
-    let class = places[dice.below(places.len() as u64) as usize];
-    (class.to_string(), 1 + dice.below(4))
+/// A kill point at the start of a resume, or soon after.
+fn a_second_death(random: &mut Random) -> KillPoint {
+    let classes = ["claim after", "read after", "commit before", "commit after", "acknowledged", "node start", "node end"];
+    let class = classes[random.below(classes.len())];
+    (class.to_string(), 1 + random.below(4) as u64)
 }

@@ -1,8 +1,8 @@
 //! The driven graph: every feature of a run in one graph. Each node reports to the ledger before it
 //! does anything.
 
-use crate::drive::Drive;
-use crate::report::thing;
+use crate::report::fact;
+use crate::run_reporter::RunReporter;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
 use pleach::store::NewMessage;
@@ -78,31 +78,31 @@ struct Receipt {
 
 type Worked = Pin<Box<dyn Future<Output = Result<State, String>> + Send>>;
 
-fn drive(cx: &NodeContext) -> Drive {
-    let drive = cx.extension::<Drive>().expect("every run is given its drive").clone();
-    drive.is_of(cx.run_id());
-    drive
+fn reporter(cx: &NodeContext) -> RunReporter {
+    let reporter = cx.extension::<RunReporter>().expect("every run is given its reporter").clone();
+    reporter.set_run(cx.run_id());
+    reporter
 }
 
 /// Reports that a node begins.
-fn begin(cx: &NodeContext, state: &State) -> Drive {
-    let drive = drive(cx);
-    let rests_on = state.keys.iter().map(|key| thing::node(key)).collect();
-    drive.begins(thing::node(&cx.idempotency_key()), rests_on, false);
-    drive.pass("node start");
-    drive
+fn begin(cx: &NodeContext, state: &State) -> RunReporter {
+    let reporter = reporter(cx);
+    let rests_on = state.keys.iter().map(|key| fact::node(key)).collect();
+    reporter.begins(fact::node(&cx.idempotency_key()), rests_on, false);
+    reporter.pass("node start");
+    reporter
 }
 
 /// A node that takes a moment.
 fn work(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     move |cx, state| {
         Box::pin(async move {
-            let drive = begin(&cx, &state);
+            let reporter = begin(&cx, &state);
             // Long runs do not sleep.
             if state.variant != Variant::Long {
-                tokio::time::sleep(Duration::from_micros(drive.chance(2_000))).await;
+                tokio::time::sleep(Duration::from_micros(reporter.chance(2_000))).await;
             }
-            drive.pass("node end");
+            reporter.pass("node end");
             Ok(state.after(&cx, name))
         })
     }
@@ -110,21 +110,21 @@ fn work(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
 
 /// Needs two attempts.
 async fn gather(cx: NodeContext, state: State) -> Result<State, String> {
-    let drive = begin(&cx, &state);
-    let before = (1..cx.attempt()).map(|attempt| thing::attempt("gather", attempt)).collect();
-    drive.begins(thing::attempt("gather", cx.attempt()), before, false);
+    let reporter = begin(&cx, &state);
+    let before = (1..cx.attempt()).map(|attempt| fact::attempt("gather", attempt)).collect();
+    reporter.begins(fact::attempt("gather", cx.attempt()), before, false);
     if cx.attempt() < 2 { Err("not yet".to_string()) } else { Ok(state.after(&cx, "gather")) }
 }
 
 /// Posts a signal to its own run, as an effect.
 async fn call(cx: NodeContext, state: State) -> Result<State, String> {
-    let (drive, run) = (begin(&cx, &state), cx.run_id().to_string());
+    let (reporter, run) = (begin(&cx, &state), cx.run_id().to_string());
     let post = move |key: String| async move {
-        drive.begins(thing::effect(&key), Vec::new(), false);
-        drive.pass("effect before");
-        let post = NewMessage::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
-        drive.store().send_message(&run, post).await.map_err(|error| error.to_string())?;
-        drive.pass("effect after");
+        reporter.begins(fact::effect(&key), Vec::new(), false);
+        reporter.pass("effect before");
+        let message = NewMessage::seal(&run, "signal/go", Some(key.clone()), b"7".to_vec());
+        reporter.store().send_message(&run, message).await.map_err(|error| error.to_string())?;
+        reporter.pass("effect after");
         Ok::<_, String>(Receipt { receipt: key })
     };
     cx.effect("post", post).await?;
@@ -133,10 +133,10 @@ async fn call(cx: NodeContext, state: State) -> Result<State, String> {
 
 /// Pays by a repeatable effect and by a `once` effect.
 async fn charge(cx: NodeContext, state: State) -> Result<State, String> {
-    let drive = begin(&cx, &state);
-    let again = drive.clone();
+    let reporter = begin(&cx, &state);
+    let again = reporter.clone();
     let pay = move |key: String| async move {
-        again.begins(thing::effect(&key), Vec::new(), false);
+        again.begins(fact::effect(&key), Vec::new(), false);
         again.pass("effect before");
         tokio::time::sleep(Duration::from_micros(again.chance(1_000))).await;
         again.pass("effect after");
@@ -144,9 +144,9 @@ async fn charge(cx: NodeContext, state: State) -> Result<State, String> {
     };
     cx.effect("pay", pay).await?;
     let wire = move |key: String| async move {
-        drive.pass("once before");
-        drive.begins(thing::effect(&key), vec![thing::started("charge", "wire")], true);
-        drive.pass("once after");
+        reporter.pass("once before");
+        reporter.begins(fact::effect(&key), vec![fact::started("charge", "wire")], true);
+        reporter.pass("once after");
         Ok::<_, String>(Receipt { receipt: key })
     };
     cx.effect("wire", wire).once().await?;
@@ -175,10 +175,10 @@ async fn rest(cx: NodeContext, state: State) -> Result<State, String> {
 fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
     move |cx, state| {
         Box::pin(async move {
-            let drive = begin(&cx, &state);
+            let reporter = begin(&cx, &state);
             cx.record_undo(name.to_string());
             let book = move |key: String| async move {
-                drive.begins(thing::effect(&key), Vec::new(), false);
+                reporter.begins(fact::effect(&key), Vec::new(), false);
                 Ok::<_, String>(Receipt { receipt: key })
             };
             cx.effect("book", book).await?;
@@ -189,19 +189,19 @@ fn book(name: &'static str) -> impl Fn(NodeContext, State) -> Worked {
 
 /// Cancels a booking by an effect.
 async fn undo(cx: NodeContext, name: String) -> Result<(), String> {
-    let drive = drive(&cx);
-    drive.begins(thing::undo(&name), Vec::new(), false);
-    drive.pass("undo start");
-    let again = drive.clone();
+    let reporter = reporter(&cx);
+    reporter.begins(fact::undo(&name), Vec::new(), false);
+    reporter.pass("undo start");
+    let again = reporter.clone();
     let cancel = move |key: String| async move {
-        again.begins(thing::effect(&key), Vec::new(), false);
+        again.begins(fact::effect(&key), Vec::new(), false);
         again.pass("effect before");
         tokio::time::sleep(Duration::from_micros(again.chance(1_000))).await;
         again.pass("effect after");
         Ok::<_, String>(Receipt { receipt: key })
     };
     cx.effect("cancel", cancel).await?;
-    drive.pass("undo end");
+    reporter.pass("undo end");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! after a report comes after its entry.
 
 use crate::assignments::Assignments;
-use crate::outside::lock;
+use crate::ledger_client::lock;
 use crate::report::{Reply, Report};
 use pleach::store::{NewMessage, Store};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,24 +29,24 @@ pub struct Entry {
 pub struct Book {
     pub assignments: Assignments,
     pub entries: HashMap<String, Vec<Entry>>,
-    /// The number of processes that died at a place, by class.
+    /// The number of processes that died at a kill point, by class.
     pub deaths: BTreeMap<String, u64>,
     /// Processes that were stopped, or kept waiting by the ledger: their leases may have expired
     /// meanwhile.
     pub were_stopped: HashSet<u32>,
     order: u64,
-    lines: HashMap<u32, usize>,
-    holding: HashSet<u32>,
+    connections: HashMap<u32, usize>,
+    paused: HashSet<u32>,
 }
 
 /// The ledger of one store.
 #[derive(Clone)]
 pub struct Ledger {
     pub port: u16,
-    shared: Arc<Shared>,
+    state: Arc<LedgerState>,
 }
 
-struct Shared {
+struct LedgerState {
     book: Mutex<Book>,
     changed: Condvar,
     store: Arc<dyn Store>,
@@ -64,31 +64,31 @@ impl Ledger {
             deaths: BTreeMap::new(),
             were_stopped: HashSet::new(),
             order: 0,
-            lines: HashMap::new(),
-            holding: HashSet::new(),
+            connections: HashMap::new(),
+            paused: HashSet::new(),
         };
-        let shared = Arc::new(Shared { book: Mutex::new(book), changed: Condvar::new(), store, handle });
-        let ledger = Self { port, shared };
-        let clerk = ledger.clone();
+        let state = Arc::new(LedgerState { book: Mutex::new(book), changed: Condvar::new(), store, handle });
+        let ledger = Self { port, state };
+        let server = ledger.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let clerk = clerk.clone();
-                thread::spawn(move || clerk.serve(stream));
+                let server = server.clone();
+                thread::spawn(move || server.serve(stream));
             }
         });
         Ok(ledger)
     }
 
     pub fn with<T>(&self, act: impl FnOnce(&mut Book) -> T) -> T {
-        act(&mut lock(&self.shared.book))
+        act(&mut lock(&self.state.book))
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.shared.store
+        &self.state.store
     }
 
     pub fn handle(&self) -> &Handle {
-        &self.shared.handle
+        &self.state.handle
     }
 
     /// The next position in the total order.
@@ -101,31 +101,31 @@ impl Ledger {
 
     /// Waits until all reports of a dead process are recorded.
     pub fn drain(&self, pid: u32) {
-        self.wait(DRAIN_MAX, |book| !book.lines.contains_key(&pid));
+        self.wait(DRAIN_MAX, |book| !book.connections.contains_key(&pid));
         self.with(|book| book.assignments.died(pid));
     }
 
-    /// Waits until a process holds at its place. Returns whether it does.
-    pub fn wait_for_hold(&self, pid: u32, time: Duration) -> bool {
-        self.wait(time, |book| book.holding.contains(&pid))
+    /// Waits until a process pauses at its point. Returns whether it does.
+    pub fn wait_for_pause(&self, pid: u32, time: Duration) -> bool {
+        self.wait(time, |book| book.paused.contains(&pid))
     }
 
-    /// Lets a holding process continue.
-    pub fn let_go(&self, pid: u32) {
-        self.with(|book| book.holding.remove(&pid));
-        self.shared.changed.notify_all();
+    /// Lets a paused process continue.
+    pub fn continue_paused(&self, pid: u32) {
+        self.with(|book| book.paused.remove(&pid));
+        self.state.changed.notify_all();
     }
 
     /// Waits until the condition is true. Returns whether that happened in time.
     pub fn wait(&self, time: Duration, is_true: impl Fn(&Book) -> bool) -> bool {
         let until = Instant::now() + time;
-        let mut book = lock(&self.shared.book);
+        let mut book = lock(&self.state.book);
         while !is_true(&book) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            let waited = self.shared.changed.wait_timeout(book, left);
+            let waited = self.state.changed.wait_timeout(book, left);
             book = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
         true
@@ -134,60 +134,60 @@ impl Ledger {
     /// Serves one connection of a driver until it ends.
     fn serve(&self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
-        let mut line = BufReader::new(stream);
+        let mut connection = BufReader::new(stream);
         let (mut pid, mut text) = (0, String::new());
-        while line.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
+        while connection.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
             let Ok(report) = serde_json::from_str(&text) else { break };
             text.clear();
-            if let Report::Holds { pid } = report {
-                self.hold(pid);
+            if let Report::PausedAt { pid } = report {
+                self.pause(pid);
             } else if let Report::Hello { pid: its } = report {
                 pid = its;
-                self.with(|book| *book.lines.entry(pid).or_default() += 1);
+                self.with(|book| *book.connections.entry(pid).or_default() += 1);
             }
             let Ok(mut reply) = serde_json::to_string(&self.note(pid, report)) else { break };
             reply.push('\n');
-            if line.get_mut().write_all(reply.as_bytes()).is_err() {
+            if connection.get_mut().write_all(reply.as_bytes()).is_err() {
                 break;
             }
         }
-        self.with(|book| book.lines.remove(&pid));
-        self.shared.changed.notify_all();
+        self.with(|book| book.connections.remove(&pid));
+        self.state.changed.notify_all();
     }
 
-    fn hold(&self, pid: u32) {
-        self.with(|book| book.holding.insert(pid));
-        self.shared.changed.notify_all();
-        self.wait(DRAIN_MAX, |book| !book.holding.contains(&pid));
+    fn pause(&self, pid: u32) {
+        self.with(|book| book.paused.insert(pid));
+        self.state.changed.notify_all();
+        self.wait(DRAIN_MAX, |book| !book.paused.contains(&pid));
     }
 
     fn note(&self, pid: u32, report: Report) -> Reply {
         let reply = self.with(|book| book.note(pid, report));
-        self.shared.changed.notify_all();
+        self.state.changed.notify_all();
         match reply {
-            Reply::Begin { run, variant } => self.see_whether_made(run, variant),
-            Reply::GoOn { run, variant, take_over, answer: true } => self.answer(run, variant, take_over),
+            Reply::Begin { run, variant } => self.check_created(run, variant),
+            Reply::Resume { run, variant, take_over, answer: true } => self.answer(run, variant, take_over),
             reply => reply,
         }
     }
 
     /// Checks whether a run is in the store, if its creation was lost or its driver died.
-    fn see_whether_made(&self, run: String, variant: crate::graph::Variant) -> Reply {
-        let is_made = self.shared.handle.block_on(self.shared.store.head(&run)).is_ok();
-        self.with(|book| book.assignments.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
+    fn check_created(&self, run: String, variant: crate::graph::Variant) -> Reply {
+        let is_created = self.state.handle.block_on(self.state.store.head(&run)).is_ok();
+        self.with(|book| book.assignments.runs.get_mut(&run).into_iter().for_each(|tracked| tracked.is_created |= is_created));
         let (take_over, answer) = (false, false);
-        if is_made { Reply::GoOn { run, variant, take_over, answer } } else { Reply::Begin { run, variant } }
+        if is_created { Reply::Resume { run, variant, take_over, answer } } else { Reply::Begin { run, variant } }
     }
 
     /// Posts half of the answers to the run, and gives the others to its driver.
     fn answer(&self, run: String, variant: crate::graph::Variant, take_over: bool) -> Reply {
         let answer = run.bytes().map(usize::from).sum::<usize>().is_multiple_of(2);
         if !answer {
-            let post = NewMessage::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
+            let message = NewMessage::seal(&run, "answer/approve", Some("the answer".into()), b"true".to_vec());
             // If this fails, the run pauses again and is answered again.
-            drop(self.shared.handle.block_on(self.shared.store.send_message(&run, post)));
+            drop(self.state.handle.block_on(self.state.store.send_message(&run, message)));
         }
-        Reply::GoOn { run, variant, take_over, answer }
+        Reply::Resume { run, variant, take_over, answer }
     }
 }
 
@@ -195,10 +195,10 @@ impl Book {
     fn note(&mut self, pid: u32, report: Report) -> Reply {
         self.order += 1;
         match &report {
-            Report::Next { lot, wish } => return self.assignments.next(pid, lot, *wish),
+            Report::Next { set, preferred } => return self.assignments.next(pid, set, *preferred),
             Report::Dies { class } => *self.deaths.entry(class.clone()).or_default() += 1,
             Report::Waited => drop(self.were_stopped.insert(pid)),
-            Report::Hello { .. } | Report::Holds { .. } => {}
+            Report::Hello { .. } | Report::PausedAt { .. } => {}
             Report::Ended { run, how } => self.assignments.ended(pid, run, how.clone()),
             Report::Claimed { run, .. } | Report::Began { run, .. } | Report::Acknowledged { run, .. } => {
                 if matches!(report, Report::Claimed { .. }) {

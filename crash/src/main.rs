@@ -1,44 +1,44 @@
-//! The crash test of durable runs: driver processes are killed at every place and at random, and
-//! the result is checked against a ledger outside of them.
+//! The crash test of durable runs: driver processes are killed at every kill point and at random,
+//! and the result is checked against a ledger outside of them.
 //!
 //! `cargo xtask crash` starts it. One program has two roles:
-//! - With `drive` it is a process to be killed: `driver`, `drive`, `graph`, `outside`, `witness`,
-//!   `mutant`.
-//! - Otherwise it kills (`site`, `ledger`, `assignments`, `processes`), reads (`reading`) and
-//!   checks (`check`). The tests are `exhaustive`, `random` (with `queue`) and `mutants`; `server`
-//!   and `proxy` are PostgreSQL and the connection to it.
+//! - With `drive` it is a process to be killed: `driver`, `run_reporter`, `graph`, `ledger_client`,
+//!   `reporting_store`, `mutant`.
+//! - Otherwise it kills (`store_under_test`, `ledger`, `assignments`, `processes`), reads
+//!   (`reading`) and checks (`check`). The tests are `exhaustive`, `random` (with `queue`) and
+//!   `mutants`; `server` and `proxy` are PostgreSQL and the connection to it.
 
 mod assignments;
 mod check;
-mod dice;
-mod drive;
 mod driver;
 mod exhaustive;
 mod graph;
 mod ledger;
+mod ledger_client;
 mod mutant;
 mod mutants;
-mod outside;
-mod place;
 mod processes;
 mod proxy;
 mod queue;
 mod random;
 mod reading;
 mod report;
+mod reporting_store;
+mod run_reporter;
 mod server;
-mod site;
-mod witness;
+mod store_address;
+mod store_under_test;
 
-use outside::lock;
-use place::Place;
+use ledger_client::lock;
+use pleach::runtime::Random;
 use processes::Processes;
-use random::By;
+use random::RunSource;
 use server::Server;
-use site::Site;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
+use store_address::StoreAddress;
+use store_under_test::StoreUnderTest;
 use tokio::runtime::Handle;
 
 const HELP: &str = "--kills N   kills that hit an open step, shared by the stores; default 200
@@ -58,7 +58,7 @@ struct Options {
     seed: u64,
     /// Runs only this test.
     only: Option<String>,
-    /// On PostgreSQL, tests every n-th pass of a place instead of every one.
+    /// On PostgreSQL, tests every n-th pass of a kill point instead of every one.
     is_short: bool,
 }
 
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
 impl Options {
     fn parse(words: &[String]) -> Result<Self, String> {
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let seed = dice::mixed(clock.map_or(1, |now| now.as_nanos() as u64)) % 1_000_000;
+        let seed = Random::seeded(clock.map_or(1, |now| now.as_nanos() as u64)).next_u64() % 1_000_000;
         let mut options = Self { kills: 200, sqlite: true, postgres: true, seed, only: None, is_short: false };
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
@@ -143,17 +143,17 @@ fn test(options: &Options) -> Result<(), String> {
     if options.sqlite {
         let folder = std::env::temp_dir().join(format!("pleach-crash-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
-        let place = Place::Sqlite(folder.join("runs.db"));
-        let tested = test_one(options, kills, place.clone(), place, None, &processes, runtime.handle());
-        if tested.is_ok() {
+        let address = StoreAddress::Sqlite(folder.join("runs.db"));
+        let result = test_one(options, kills, address.clone(), address, None, &processes, runtime.handle());
+        if result.is_ok() {
             drop(std::fs::remove_dir_all(&folder));
         }
-        tested.map_err(|why| format!("{why}\nthe runs are in {}", folder.display()))?;
+        result.map_err(|why| format!("{why}\nthe runs are in {}", folder.display()))?;
     }
     if options.postgres {
         let mut server = Server::start(&processes, runtime.handle(), options.seed)?;
-        let (place, direct) = (server.through_proxy(), server.direct());
-        test_one(options, kills, place, direct, Some(&mut server), &processes, runtime.handle())?;
+        let (address, direct) = (server.through_proxy(), server.direct());
+        test_one(options, kills, address, direct, Some(&mut server), &processes, runtime.handle())?;
     }
     Ok(())
 }
@@ -162,41 +162,41 @@ fn test(options: &Options) -> Result<(), String> {
 fn test_one(
     options: &Options,
     kills: u64,
-    place: Place,
-    direct: Place,
+    address: StoreAddress,
+    direct: StoreAddress,
     mut server: Option<&mut Server>,
     processes: &Processes,
     handle: &Handle,
 ) -> Result<(), String> {
-    let name = place.name();
+    let name = address.name();
     let seed = options.seed;
     let step = |what: &str, begun: Instant| println!("{name}: {what}, {:.1} s", begun.elapsed().as_secs_f64());
     let begun = Instant::now();
-    let mut site = Site::open(place, &direct, processes, handle, seed)?;
-    site.learn()?;
+    let mut tested = StoreUnderTest::open(address, &direct, processes, handle, seed)?;
+    tested.run_references()?;
     step("undisturbed runs", begun);
 
     if options.has("mutants") {
         let begun = Instant::now();
-        mutants::run(&site)?.iter().for_each(|result| println!("{name}: {result}"));
+        mutants::run(&tested)?.iter().for_each(|result| println!("{name}: {result}"));
         step("all faults were found", begun);
     }
     if options.has("exhaustive") {
         let begun = Instant::now();
         let stride = if options.is_short && server.is_some() { 4 } else { 1 };
-        let exhaustive::Deaths { first, second } = exhaustive::run(&[&site; AT_ONCE], stride, seed)?;
-        step(&format!("died at every place, {stride} passes apart: {first} deaths, {second} second ones"), begun);
+        let exhaustive::Deaths { first, second } = exhaustive::run(&[&tested; AT_ONCE], stride, seed)?;
+        step(&format!("died at every kill point, {stride} passes apart: {first} deaths, {second} second ones"), begun);
     }
     if options.has("random") {
-        for (by, what) in [(By::Orders, "drivers"), (By::Claims, "workers")] {
+        for (source, what) in [(RunSource::Ledger, "drivers"), (RunSource::Store, "workers")] {
             let begun = Instant::now();
-            let killed = random::run(&site, by, server.as_deref_mut(), kills.div_ceil(2), options.time_max() / 3, seed)?;
+            let killed = random::run(&tested, source, server.as_deref_mut(), kills.div_ceil(2), options.time_max() / 3, seed)?;
             let lost = server.as_ref().map_or(0, |server| server.answers_lost());
-            let classes = site.ledger.with(|book| format!("{:?}", book.deaths));
-            step(&format!("{what}: {killed:?}, {lost} answers lost; deaths by place: {classes}"), begun);
+            let classes = tested.ledger.with(|book| format!("{:?}", book.deaths));
+            step(&format!("{what}: {killed:?}, {lost} answers lost; deaths by class: {classes}"), begun);
         }
     }
-    let checker = lock(&site.checker);
+    let checker = lock(&tested.checker);
     println!("{name}: {} readings; {} late starts of drivers that were stopped or forced out", checker.readings, checker.late);
     match checker.violations.as_slice() {
         [] => Ok(()),

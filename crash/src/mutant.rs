@@ -1,9 +1,9 @@
 //! Stores with one fault each, to prove that the checks find it. They wrap a sound store and are
 //! not part of the product.
 
-use crate::outside::Outside;
-use crate::place::Place;
+use crate::ledger_client::LedgerClient;
 use crate::report::Spec;
+use crate::store_address::StoreAddress;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
@@ -36,22 +36,22 @@ pub enum Mutant {
 }
 
 /// The store for a driver: the given one, or one with a fault.
-pub fn apply(outside: &Outside, store: Arc<dyn Store>) -> Arc<dyn Store> {
-    let Spec { mutant, place, .. } = outside.spec();
-    let fault: Box<dyn Fault> = match (*mutant, place) {
-        (Some(Mutant::AdvanceBeforeCommit), _) => Box::new(Early::new(&store, Some(outside.clone()))),
+pub fn apply(ledger: &LedgerClient, store: Arc<dyn Store>) -> Arc<dyn Store> {
+    let Spec { mutant, address, .. } = ledger.spec();
+    let fault: Box<dyn Fault> = match (*mutant, address) {
+        (Some(Mutant::AdvanceBeforeCommit), _) => Box::new(Early::new(&store, Some(ledger.clone()))),
         (Some(Mutant::AcknowledgeBeforeCommit), _) => Box::new(Early::new(&store, None)),
         (Some(Mutant::NoEpochCheck), _) => Box::new(NoEpochCheck(Arc::clone(&store))),
         (Some(Mutant::Forgetful), _) => Box::new(Forgetful(Arc::clone(&store))),
-        (Some(Mutant::ForKeyShare), Place::Postgres(url)) => Box::new(ForKeyShare {
+        (Some(Mutant::ForKeyShare), StoreAddress::Postgres(url)) => Box::new(ForKeyShare {
             url: url.clone(),
-            inside: Arc::clone(&store),
-            outside: outside.clone(),
+            inner: Arc::clone(&store),
+            ledger: ledger.clone(),
             client: Mutex::default(),
         }),
         _ => return store,
     };
-    Arc::new(Mutated { inside: store, fault })
+    Arc::new(Mutated { inner: store, fault })
 }
 
 /// The calls that a faulty store changes.
@@ -68,18 +68,18 @@ trait Fault: Send + Sync + 'static {
 struct Early(mpsc::UnboundedSender<Commit>);
 
 impl Early {
-    fn new(inside: &Arc<dyn Store>, tells_when_landed: Option<Outside>) -> Self {
+    fn new(inner: &Arc<dyn Store>, tells_when_landed: Option<LedgerClient>) -> Self {
         let (sender, mut commits) = mpsc::unbounded_channel::<Commit>();
-        let inside = Arc::clone(inside);
+        let inner = Arc::clone(inner);
         tokio::spawn(async move {
             while let Some(commit) = commits.recv().await {
                 tokio::time::sleep(LATE).await;
                 let Commit { run, epoch, .. } = commit.clone();
                 let sequences: Vec<u64> = commit.rows.iter().map(|row| row.sequence).collect();
-                if inside.commit(commit).await.is_ok()
-                    && let Some(outside) = &tells_when_landed
+                if inner.commit(commit).await.is_ok()
+                    && let Some(ledger) = &tells_when_landed
                 {
-                    sequences.into_iter().for_each(|sequence| outside.acknowledged(&run, epoch, sequence));
+                    sequences.into_iter().for_each(|sequence| ledger.acknowledged(&run, epoch, sequence));
                 }
             }
         });
@@ -132,12 +132,12 @@ impl Fault for Forgetful {
 /// Reads under a lock that does not block claims.
 struct ForKeyShare {
     url: String,
-    inside: Arc<dyn Store>,
-    outside: Outside,
+    inner: Arc<dyn Store>,
+    ledger: LedgerClient,
     client: Mutex<Option<Client>>,
 }
 
-const LOOK: &str = "SELECT no, epoch, head, posted FROM pleach_run WHERE id = $1::text FOR KEY SHARE";
+const READ_RUN: &str = "SELECT no, epoch, head, posted FROM pleach_run WHERE id = $1::text FOR KEY SHARE";
 const ADD: &str = "INSERT INTO pleach_log (run, seq, sum, header, body) VALUES ($1, $2, $3, $4, $5)";
 const MOVE: &str =
     "UPDATE pleach_run SET sum = sum # head # $2::bigint, head = $2::bigint, takeovers = 0 WHERE no = $1::bigint";
@@ -159,12 +159,12 @@ impl ForKeyShare {
             none => none.insert(self.connect().await?),
         };
         let transaction = client.transaction().await?;
-        let found = transaction.query_one(LOOK, &[&commit.run]).await?;
+        let found = transaction.query_one(READ_RUN, &[&commit.run]).await?;
         let (no, epoch, head, posted): (i64, i64, i64, i64) = (found.get(0), found.get(1), found.get(2), found.get(3));
         if epoch as u64 != commit.epoch || head as u64 + 1 != commit.rows[0].sequence {
             return Ok(None);
         }
-        self.outside.pass("commit inside");
+        self.ledger.pass("commit inside");
         for row in &commit.rows {
             let (sequence, sum) = (row.sequence as i64, i64::from(row.sum));
             transaction.execute(ADD, &[&no, &sequence, &sum, &row.header, &row.body]).await?;
@@ -181,7 +181,7 @@ impl Fault for ForKeyShare {
         Box::pin(async move {
             // Commits that do more than add rows go to the sound store: one fault at a time.
             if commit.status.is_some() || commit.wake.is_some() || commit.release || !commit.takes.is_empty() {
-                return self.inside.commit(commit).await;
+                return self.inner.commit(commit).await;
             }
             let landed = self.write(&commit).await.map_err(StoreError::unavailable)?;
             landed.ok_or(StoreError::Fenced { run: commit.run, epoch: commit.epoch })
@@ -195,7 +195,7 @@ impl Fault for ForKeyShare {
             let millis = lease.length.as_millis() as i64;
             let client = self.connect().await.map_err(StoreError::unavailable)?;
             client.execute(CLAIM, &[&run, &lease.owner, &millis]).await.map_err(StoreError::unavailable)?;
-            let run = self.inside.head(&run).await?;
+            let run = self.inner.head(&run).await?;
             let now = Timestamp::from_millis(run.lease_until.map_or(0, Timestamp::as_millis) - millis);
             Ok(vec![Claim { run, now }])
         }))
@@ -204,25 +204,25 @@ impl Fault for ForKeyShare {
 
 /// A store with changed commits and possibly changed claims.
 struct Mutated {
-    inside: Arc<dyn Store>,
+    inner: Arc<dyn Store>,
     fault: Box<dyn Fault>,
 }
 
 impl Store for Mutated {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
-        self.inside.create(run, rows)
+        self.inner.create(run, rows)
     }
 
     fn claim(&self, wanted: Wanted, lease: Lease) -> StoreFuture<'_, Vec<Claim>> {
-        self.fault.claim(&wanted, &lease).unwrap_or_else(|| self.inside.claim(wanted, lease))
+        self.fault.claim(&wanted, &lease).unwrap_or_else(|| self.inner.claim(wanted, lease))
     }
 
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
-        self.inside.renew(held, lease)
+        self.inner.renew(held, lease)
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        self.inside.release(held, how)
+        self.inner.release(held, how)
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
@@ -230,34 +230,34 @@ impl Store for Mutated {
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
-        self.inside.head(run)
+        self.inner.head(run)
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        self.inside.read(run, which, parts)
+        self.inner.read(run, which, parts)
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
-        self.inside.list(filters, after, count)
+        self.inner.list(filters, after, count)
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {
-        self.inside.send_message(run, message)
+        self.inner.send_message(run, message)
     }
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
-        self.inside.inbox(run, after)
+        self.inner.inbox(run, after)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
-        self.inside.prune(prune)
+        self.inner.prune(prune)
     }
 
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
-        self.inside.delete(run)
+        self.inner.delete(run)
     }
 
     fn hint(&self) -> BoxFuture<'_, ()> {
-        self.inside.hint()
+        self.inner.hint()
     }
 }

@@ -1,7 +1,7 @@
 //! [`Processes`]: the driver and server processes of this program. Each is killed and waited for by
 //! its own id, and none outlives this program.
 
-use crate::outside::lock;
+use crate::ledger_client::lock;
 use crate::report::Spec;
 use std::collections::BTreeSet;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 pub struct Processes(Arc<Mutex<BTreeSet<u32>>>);
 
 /// A process that drives runs.
-pub struct Driver {
+pub struct DriverProcess {
     pub pid: u32,
     child: Child,
     processes: Processes,
 }
 
 impl Processes {
-    pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
-        let complain = |error: std::io::Error| format!("cannot start a driver: {error}");
-        let program = std::env::current_exe().map_err(complain)?;
+    pub fn start(&self, spec: &Spec) -> Result<DriverProcess, String> {
+        let describe = |error: std::io::Error| format!("cannot start a driver: {error}");
+        let program = std::env::current_exe().map_err(describe)?;
         let spec = serde_json::to_string(spec).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
-        let child = command.args(["drive", &spec]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(complain)?;
+        let child = command.args(["drive", &spec]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(describe)?;
         let pid = child.id();
         lock(&self.0).insert(pid);
-        Ok(Driver { pid, child, processes: self.clone() })
+        Ok(DriverProcess { pid, child, processes: self.clone() })
     }
 
     /// Registers a process that another part of this program started and waits for.
@@ -50,7 +50,7 @@ impl Processes {
     }
 }
 
-impl Driver {
+impl DriverProcess {
     /// Sends SIGKILL and waits for the end.
     pub fn kill(&mut self) {
         drop(self.child.kill());
@@ -87,7 +87,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for DriverProcess {
     fn drop(&mut self) {
         self.processes.forget(self.pid);
         self.kill();

@@ -5,8 +5,8 @@
 //! complete when the server reports that it is ready, which it does after the commit is durable.
 //! Then the proxy closes the connection instead of forwarding the answer.
 
-use crate::dice::Dice;
-use crate::outside::lock;
+use crate::ledger_client::lock;
+use pleach::runtime::Random;
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -28,7 +28,7 @@ struct Plan {
     /// How many answers are still to be lost.
     to_lose: AtomicU64,
     lost: AtomicU64,
-    dice: Mutex<Option<Dice>>,
+    random: Mutex<Option<Random>>,
 }
 
 /// One connection: its commit statements, and whether a commit is in flight.
@@ -43,7 +43,7 @@ impl Proxy {
     pub async fn start(server: u16, seed: u64) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let plan = Arc::new(Plan { dice: Mutex::new(Some(Dice::new(seed))), ..Plan::default() });
+        let plan = Arc::new(Plan { random: Mutex::new(Some(Random::seeded(seed))), ..Plan::default() });
         let proxy = Self { port, plan: Arc::clone(&plan) };
         tokio::spawn(async move {
             while let Ok((driver, _)) = listener.accept().await {
@@ -69,7 +69,7 @@ impl Proxy {
 
 impl Plan {
     fn loses_now(&self) -> bool {
-        let is_its_turn = lock(&self.dice).as_mut().is_some_and(|dice| dice.percent(50));
+        let is_its_turn = lock(&self.random).as_mut().is_some_and(|random| random.below(2) == 0);
         let loses = is_its_turn && self.to_lose.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         self.lost.fetch_add(u64::from(loses), SeqCst);
         loses

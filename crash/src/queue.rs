@@ -3,7 +3,7 @@
 
 use crate::graph::{State, everything};
 use crate::reading;
-use crate::site::Site;
+use crate::store_under_test::StoreUnderTest;
 use pleach::CompiledGraph;
 use pleach::store::{Held, Lease, NewMessage, Release, RunStatus, Store, StoreError, Wanted};
 use std::sync::Arc;
@@ -12,43 +12,43 @@ use std::time::{Duration, Instant};
 /// The number of open runs.
 const OPEN: usize = 16;
 /// The interval between two checks.
-const LOOK_EVERY: Duration = Duration::from_millis(40);
+const CHECK_EVERY: Duration = Duration::from_millis(40);
 
 pub struct Queue {
-    lot: String,
+    set: String,
     graph: CompiledGraph<State>,
-    looked_at: Instant,
+    checked_at: Instant,
 }
 
 impl Queue {
-    pub fn new(lot: &str) -> Result<Self, String> {
+    pub fn new(set: &str) -> Result<Self, String> {
         let graph = everything().map_err(|error| error.to_string())?;
-        Ok(Self { lot: lot.into(), graph, looked_at: Instant::now() })
+        Ok(Self { set: set.into(), graph, checked_at: Instant::now() })
     }
 
     /// Checks all runs if the interval has passed. A failed step is repeated the next time.
-    pub fn tend(&mut self, site: &Site, is_open: bool) {
-        if self.looked_at.elapsed() < LOOK_EVERY {
+    pub fn advance_runs(&mut self, tested: &StoreUnderTest, is_open: bool) {
+        if self.checked_at.elapsed() < CHECK_EVERY {
             return;
         }
-        self.looked_at = Instant::now();
-        let mut open: Vec<String> = site.ledger.with(|book| {
-            let tasks = book.assignments.tasks.iter().filter(|(_, task)| task.lot == self.lot && !task.is_done);
-            tasks.map(|(run, _)| run.clone()).collect()
+        self.checked_at = Instant::now();
+        let mut open: Vec<String> = tested.ledger.with(|book| {
+            let runs = book.assignments.runs.iter().filter(|(_, tracked)| tracked.set == self.set && !tracked.is_done);
+            runs.map(|(run, _)| run.clone()).collect()
         });
         while is_open && open.len() < OPEN {
-            open.push(site.ledger.with(|book| book.assignments.leave(&self.lot)).0);
+            open.push(tested.ledger.with(|book| book.assignments.add_run_for_workers(&self.set)).0);
         }
         for run in open {
-            drop(site.ledger.handle().block_on(self.see_to(site, &run)));
+            drop(tested.ledger.handle().block_on(self.advance_run(tested, &run)));
         }
     }
 
-    async fn see_to(&self, site: &Site, run: &str) -> Result<(), StoreError> {
-        let store: &Arc<dyn Store> = site.ledger.store();
+    async fn advance_run(&self, tested: &StoreUnderTest, run: &str) -> Result<(), StoreError> {
+        let store: &Arc<dyn Store> = tested.ledger.store();
         let info = match store.head(run).await {
             Err(StoreError::Unknown { .. }) => {
-                let variant = site.ledger.with(|book| book.assignments.tasks[run].variant);
+                let variant = tested.ledger.with(|book| book.assignments.runs[run].variant);
                 drop(self.graph.run(State::new(variant)).id(run).checkpoint(store).enqueue().await);
                 return Ok(());
             }
@@ -68,9 +68,9 @@ impl Queue {
             }
             status if status.has_ended() => {
                 let state = reading::read(store, run).await?.and_then(|reading| reading.state);
-                site.ledger.with(|book| {
-                    if let Some(task) = book.assignments.tasks.get_mut(run) {
-                        (task.is_done, task.state) = (true, state.filter(|_| status == RunStatus::Finished));
+                tested.ledger.with(|book| {
+                    if let Some(tracked) = book.assignments.runs.get_mut(run) {
+                        (tracked.is_done, tracked.state) = (true, state.filter(|_| status == RunStatus::Finished));
                     }
                 });
             }

@@ -2,15 +2,15 @@
 //! durable.
 
 use crate::graph::State;
-use crate::outside::sum_of;
-use crate::report::thing;
+use crate::ledger_client::sum_of;
+use crate::report::fact;
 use pleach::store::{Kind, Parts, Record, Rows, RunInfo, Store, StoreError};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a store may be unavailable. A killed server comes back.
-const PATIENCE: Duration = Duration::from_secs(20);
+const OUTAGE_MAX: Duration = Duration::from_secs(20);
 
 /// A run at one moment.
 pub struct Reading {
@@ -29,7 +29,7 @@ pub struct Durable {
     pub node: String,
     pub visits: u64,
     pub can_be_undone: bool,
-    pub things: Vec<String>,
+    pub facts: Vec<String>,
 }
 
 /// Reads a run. Returns `None` if it does not exist, and an error if the log has a hole or a
@@ -41,7 +41,7 @@ pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, 
             Ok(reading) => return Ok(Some(reading)),
             Err(StoreError::Unknown { .. }) => return Ok(None),
             // It was pruned between two reads, or the server is not back yet.
-            Err(error) if is_passing(&error) && begun.elapsed() < PATIENCE => {
+            Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE_MAX => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(error) => return Err(error),
@@ -76,12 +76,12 @@ impl Durable {
         let Record { sequence, header, body, .. } = record;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        let things = match header.kind {
-            Kind::Effect => vec![thing::effect(&text(&body["value"]["receipt"]))],
-            Kind::Started => vec![thing::started(&header.node, &text(&body["key"]))],
-            Kind::Attempt => vec![thing::attempt(&header.node, header.attempt)],
-            Kind::Undo => vec![thing::undo(&header.node)],
-            _ => body["state"]["keys"].as_array().into_iter().flatten().map(|key| thing::node(&text(key))).collect(),
+        let facts = match header.kind {
+            Kind::Effect => vec![fact::effect(&text(&body["value"]["receipt"]))],
+            Kind::Started => vec![fact::started(&header.node, &text(&body["key"]))],
+            Kind::Attempt => vec![fact::attempt(&header.node, header.attempt)],
+            Kind::Undo => vec![fact::undo(&header.node)],
+            _ => body["state"]["keys"].as_array().into_iter().flatten().map(|key| fact::node(&text(key))).collect(),
         };
         Self {
             sequence,
@@ -91,7 +91,7 @@ impl Durable {
             node: header.node,
             visits: header.visits,
             can_be_undone: body.get("undo").is_some(),
-            things,
+            facts,
         }
     }
 }

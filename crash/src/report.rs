@@ -3,11 +3,11 @@
 
 use crate::graph::{State, Variant};
 use crate::mutant::Mutant;
-use crate::place::Place;
+use crate::store_address::StoreAddress;
 use serde::{Deserialize, Serialize};
 
-/// The places where a process can be made to die, each at its n-th pass. They surround every store
-/// call and all code of the graph.
+/// The classes of kill points: a process can be made to die at the n-th pass of each. They surround
+/// every store call and all code of the graph.
 pub const CLASSES: [&str; 28] = [
     "create before",
     "create after",
@@ -39,26 +39,29 @@ pub const CLASSES: [&str; 28] = [
     "ended",
 ];
 
+/// A point where a process dies or pauses: a class and the number of the pass.
+pub type KillPoint = (String, u64);
+
 /// The settings of a driver process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     /// The port of the ledger.
-    pub ledger: u16,
+    pub ledger_port: u16,
     /// Where the runs are stored.
-    pub place: Place,
-    /// The lot whose runs it drives.
-    pub lot: String,
+    pub address: StoreAddress,
+    /// The set whose runs it drives.
+    pub set: String,
     /// The variant that it prefers.
-    pub wish: Option<Variant>,
+    pub preferred: Option<Variant>,
     pub lease_millis: u64,
     /// Whether it claims ready runs as a worker instead of asking for runs.
     pub is_worker: bool,
     /// How many runs it drives at a time.
     pub slots: usize,
-    /// Where it dies: the n-th pass of this class.
-    pub dies_at: Option<(String, u64)>,
-    /// Where it holds until it is released.
-    pub holds_at: Option<(String, u64)>,
+    /// Where it dies.
+    pub dies_at: Option<KillPoint>,
+    /// Where it pauses until the ledger lets it continue.
+    pub pauses_at: Option<KillPoint>,
     /// The fault of its store.
     pub mutant: Option<Mutant>,
 }
@@ -69,14 +72,14 @@ pub enum Report {
     /// The first report of a process.
     Hello { pid: u32 },
     /// It is free and asks for a run.
-    Next { lot: String, wish: Option<Variant> },
+    Next { set: String, preferred: Option<Variant> },
     /// It has claimed a run.
     Claimed { run: String, epoch: u64 },
     /// It begins something that must not begin again once it is durable: a visit, an attempt, an
     /// effect, an undo.
     Began {
         run: String,
-        thing: String,
+        fact: String,
         epoch: u64,
         /// What must be durable by now.
         rests_on: Vec<String>,
@@ -91,10 +94,10 @@ pub enum Report {
     Acknowledged { run: String, epoch: u64, sequence: u64, sum: u64 },
     /// It stopped driving a run.
     Ended { run: String, how: Ending },
-    /// It dies now, at this place.
+    /// It dies now, at a point of this class.
     Dies { class: String },
-    /// It holds at this place until the reply arrives.
-    Holds { pid: u32 },
+    /// It pauses until the reply arrives.
+    PausedAt { pid: u32 },
 }
 
 /// Why a driver stopped driving a run.
@@ -105,7 +108,7 @@ pub enum Ending {
     /// The run waits for an answer.
     Paused,
     /// A worker released it; the store knows why.
-    LetGo,
+    ReleasedByWorker,
     /// It was fenced, the store failed, or another driver holds the run. Others continue.
     Stopped(String),
     /// Something that must not happen.
@@ -121,7 +124,7 @@ pub enum Reply {
         run: String,
         variant: Variant,
     },
-    GoOn {
+    Resume {
         run: String,
         variant: Variant,
         take_over: bool,
@@ -133,8 +136,8 @@ pub enum Reply {
     Quit,
 }
 
-/// Names of things, as drivers report them and as records prove them.
-pub mod thing {
+/// Names of facts, as drivers report them and as records prove them.
+pub mod fact {
     pub fn node(key: &str) -> String {
         format!("visit {key}")
     }

@@ -1,8 +1,8 @@
 //! [`Server`]: a PostgreSQL server that can be killed, behind a proxy that loses answers.
 
-use crate::place::Place;
 use crate::processes::Processes;
 use crate::proxy::Proxy;
+use crate::store_address::StoreAddress;
 use tokio::runtime::Handle;
 use tokio_postgres::NoTls;
 use xtask::postgres::Postgres;
@@ -30,13 +30,13 @@ impl Server {
     }
 
     /// The address without the proxy.
-    pub fn direct(&self) -> Place {
-        Place::Postgres(self.postgres.url())
+    pub fn direct(&self) -> StoreAddress {
+        StoreAddress::Postgres(self.postgres.url())
     }
 
     /// The address for drivers.
-    pub fn through_proxy(&self) -> Place {
-        Place::Postgres(format!("postgres://pleach@127.0.0.1:{}/postgres?application_name={NAME}", self.proxy.port))
+    pub fn through_proxy(&self) -> StoreAddress {
+        StoreAddress::Postgres(format!("postgres://pleach@127.0.0.1:{}/postgres?application_name={NAME}", self.proxy.port))
     }
 
     /// Loses the answers to this many of the next commits.

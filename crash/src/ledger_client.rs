@@ -1,6 +1,8 @@
-//! The outside as a driver sees it: the ledger that it reports to, and the places where it dies.
+//! [`LedgerClient`]: the connection of a driver to the ledger, and the points where it
+//! dies.
 
 use crate::report::{Reply, Report, Spec};
+use pleach::runtime::Random;
 use pleach::store::Row;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The connection to the ledger, and the place where this process dies. Shared within a driver.
+/// The connection to the ledger, and the point where this process dies. Shared within a driver.
 #[derive(Clone)]
-pub struct Outside(Arc<Inner>);
+pub struct LedgerClient(Arc<ClientState>);
 
-struct Inner {
+struct ClientState {
     spec: Spec,
-    line: Mutex<BufReader<TcpStream>>,
+    connection: Mutex<Connection>,
     passes: Mutex<HashMap<String, u64>>,
     begun: Instant,
     /// When this process was last not scheduled for too long, in milliseconds since its start, plus
@@ -26,6 +28,8 @@ struct Inner {
     chance: AtomicU64,
     claims: Mutex<Claims>,
 }
+
+type Connection = BufReader<TcpStream>;
 
 /// Claims and written rows of this process.
 #[derive(Default)]
@@ -47,17 +51,17 @@ pub fn sum_of(row: &Row) -> u64 {
     hash.finish()
 }
 
-impl Outside {
+impl LedgerClient {
     pub fn connect(spec: Spec) -> std::io::Result<Self> {
-        let line = Mutex::new(BufReader::new(dial(&spec)?));
+        let connection = Mutex::new(BufReader::new(dial(&spec)?));
         let chance = AtomicU64::new(u64::from(std::process::id()));
         let (passes, claims, stalled_at) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
-        let inner = Inner { spec, line, passes, begun: Instant::now(), stalled_at, chance, claims };
-        let outside = Self(Arc::new(inner));
-        outside.say(&Report::Hello { pid: std::process::id() });
-        let watched = outside.clone();
+        let state = ClientState { spec, connection, passes, begun: Instant::now(), stalled_at, chance, claims };
+        let ledger = Self(Arc::new(state));
+        ledger.say(&Report::Hello { pid: std::process::id() });
+        let watched = ledger.clone();
         thread::spawn(move || watched.watch_for_stalls());
-        Ok(outside)
+        Ok(ledger)
     }
 
     pub fn spec(&self) -> &Spec {
@@ -66,7 +70,7 @@ impl Outside {
 
     /// Reports and waits until the report is recorded. Exits the process if the ledger is gone.
     pub fn say(&self, report: &Report) -> Reply {
-        tell(&mut lock(&self.0.line), report).unwrap_or_else(|_| std::process::exit(3))
+        tell(&mut lock(&self.0.connection), report).unwrap_or_else(|_| std::process::exit(3))
     }
 
     /// Reports something that must be recorded before the lease can have expired. If that took too
@@ -74,21 +78,21 @@ impl Outside {
     pub fn say_in_time(&self, report: &Report) {
         let begun = Instant::now();
         self.say(report);
-        if begun.elapsed() > self.patience() {
+        if begun.elapsed() > self.stall_max() {
             self.say(&Report::Waited);
         }
     }
 
     /// How long this process may stall before its lease is in doubt.
-    fn patience(&self) -> Duration {
+    fn stall_max(&self) -> Duration {
         Duration::from_millis(self.0.spec.lease_millis / 4)
     }
 
-    /// A place where a process can be made to die or to hold.
+    /// A point where a process can be made to die or to pause.
     pub fn pass(&self, class: &'static str) {
-        let Spec { dies_at, holds_at, .. } = &self.0.spec;
+        let Spec { dies_at, pauses_at, .. } = &self.0.spec;
         let concerns = |at: &Option<(String, u64)>| at.as_ref().is_some_and(|(at, _)| at == class);
-        if !concerns(dies_at) && !concerns(holds_at) {
+        if !concerns(dies_at) && !concerns(pauses_at) {
             return;
         }
         let pass = {
@@ -102,20 +106,20 @@ impl Outside {
             self.say(&Report::Dies { class: class.to_string() });
             std::process::abort();
         }
-        if is_now(holds_at) {
+        if is_now(pauses_at) {
             // On a separate connection: other tasks keep reporting.
-            let held = dial(&self.0.spec).map(BufReader::new);
-            let answer = held.and_then(|mut line| tell(&mut line, &Report::Holds { pid: std::process::id() }));
+            let second = dial(&self.0.spec).map(BufReader::new);
+            let answer = second.and_then(|mut connection| tell(&mut connection, &Report::PausedAt { pid: std::process::id() }));
             answer.map_or_else(|_| std::process::exit(3), drop);
         }
     }
 
     fn watch_for_stalls(&self) {
-        let patience = self.patience();
+        let stall_max = self.stall_max();
         loop {
             let before = Instant::now();
             thread::sleep(Duration::from_millis(5));
-            if before.elapsed() > patience {
+            if before.elapsed() > stall_max {
                 self.0.stalled_at.store(self.0.begun.elapsed().as_millis() as u64 + 1, SeqCst);
             }
         }
@@ -147,7 +151,7 @@ impl Outside {
 
     /// A number below `max`, for short waits.
     pub fn chance(&self, max: u64) -> u64 {
-        crate::dice::mixed(self.0.chance.fetch_add(1, SeqCst)) % max
+        Random::seeded(self.0.chance.fetch_add(1, SeqCst)).next_u64() % max
     }
 
     pub fn has_stalled(&self) -> bool {
@@ -157,16 +161,16 @@ impl Outside {
 }
 
 fn dial(spec: &Spec) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(("127.0.0.1", spec.ledger))?;
+    let stream = TcpStream::connect(("127.0.0.1", spec.ledger_port))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-fn tell(line: &mut BufReader<TcpStream>, report: &Report) -> std::io::Result<Reply> {
+fn tell(connection: &mut Connection, report: &Report) -> std::io::Result<Reply> {
     let mut text = serde_json::to_string(report)?;
     text.push('\n');
-    line.get_mut().write_all(text.as_bytes())?;
+    connection.get_mut().write_all(text.as_bytes())?;
     let mut answer = String::new();
-    line.read_line(&mut answer)?;
+    connection.read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
 }

@@ -1,13 +1,14 @@
-//! [`Site`]: one store with its ledger, its checks and its driver processes. All tests use it.
+//! [`StoreUnderTest`]: one store with its ledger, its checks and its driver processes. All tests
+//! use it.
 
 use crate::check::{Checker, Reference};
 use crate::graph::Variant;
 use crate::ledger::Ledger;
+use crate::ledger_client::lock;
 use crate::mutant::Mutant;
-use crate::outside::lock;
-use crate::place::Place;
-use crate::processes::{Driver, Processes};
-use crate::report::Spec;
+use crate::processes::{DriverProcess, Processes};
+use crate::report::{KillPoint, Spec};
+use crate::store_address::StoreAddress;
 use pleach::store::RunStatus;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,12 +18,9 @@ use tokio::runtime::Handle;
 /// Time limit of a driver for one run.
 const CASE_MAX: Duration = Duration::from_secs(40);
 
-/// Where a process dies: the n-th pass of a class of places.
-pub type DiesAt = (String, u64);
-
-pub struct Site {
+pub struct StoreUnderTest {
     /// The store as drivers reach it.
-    pub place: Place,
+    pub address: StoreAddress,
     pub ledger: Ledger,
     pub processes: Processes,
     pub checker: Mutex<Checker>,
@@ -30,17 +28,23 @@ pub struct Site {
     pub lease: Duration,
 }
 
-impl Site {
-    /// Drivers use the store at `place`; the checks use `direct`.
-    pub fn open(place: Place, direct: &Place, processes: &Processes, handle: &Handle, seed: u64) -> Result<Self, String> {
+impl StoreUnderTest {
+    /// Drivers use the store at `address`; the checks use `direct`.
+    pub fn open(
+        address: StoreAddress,
+        direct: &StoreAddress,
+        processes: &Processes,
+        handle: &Handle,
+        seed: u64,
+    ) -> Result<Self, String> {
         let store = handle.block_on(direct.open()).map_err(|error| error.to_string())?;
         let ledger = Ledger::start(store, handle.clone(), seed).map_err(|error| error.to_string())?;
         let (checker, reference) = (Mutex::default(), HashMap::new());
-        Ok(Self { place, ledger, processes: processes.clone(), checker, reference, lease: Duration::from_millis(250) })
+        Ok(Self { address, ledger, processes: processes.clone(), checker, reference, lease: Duration::from_millis(250) })
     }
 
     /// Drives undisturbed runs, which all others are compared with.
-    pub fn learn(&mut self) -> Result<(), String> {
+    pub fn run_references(&mut self) -> Result<(), String> {
         for variant in [Variant::Full, Variant::Undone, Variant::Refused, Variant::Long] {
             let run = format!("reference {variant:?}");
             self.case(&run, variant, &[], None)?;
@@ -49,7 +53,7 @@ impl Site {
             if reading.info.status != expected {
                 return Err(format!("the undisturbed reference {variant:?} ended as {}", reading.info.status));
             }
-            let state = self.ledger.with(|book| book.assignments.tasks[&run].state.clone());
+            let state = self.ledger.with(|book| book.assignments.runs[&run].state.clone());
             let visits = reading.records.last().map_or(0, |record| record.visits);
             self.reference.insert(variant, Reference { state, visits });
         }
@@ -61,46 +65,48 @@ impl Site {
         }
     }
 
-    /// The settings of a driver of this lot.
-    pub fn spec(&self, lot: &str) -> Spec {
+    /// The settings of a driver of this set.
+    pub fn spec(&self, set: &str) -> Spec {
         Spec {
-            ledger: self.ledger.port,
-            place: self.place.clone(),
-            lot: lot.into(),
-            wish: None,
+            ledger_port: self.ledger.port,
+            address: self.address.clone(),
+            set: set.into(),
+            preferred: None,
             lease_millis: self.lease.as_millis() as u64,
             is_worker: false,
             slots: 1,
             dies_at: None,
-            holds_at: None,
+            pauses_at: None,
             mutant: None,
         }
     }
 
     /// Checks the runs of a dead process before anything else is started. Returns whether it died
     /// in the middle of a step.
-    pub fn autopsy(&self, pid: u32) -> bool {
+    pub fn check_after_death(&self, pid: u32) -> bool {
         let runs = self.ledger.with(|book| book.assignments.runs_of(pid));
         self.ledger.drain(pid);
         let mut checker = lock(&self.checker);
         let mut was_busy = false;
         for run in runs {
-            let is_made = checker.read(&self.ledger, &run).is_some();
-            self.ledger.with(|book| book.assignments.tasks.get_mut(&run).into_iter().for_each(|task| task.is_made |= is_made));
+            let is_created = checker.read(&self.ledger, &run).is_some();
+            self.ledger.with(|book| {
+                book.assignments.runs.get_mut(&run).into_iter().for_each(|tracked| tracked.is_created |= is_created);
+            });
             was_busy |= checker.was_busy(&self.ledger, &run, pid);
         }
         was_busy
     }
 
-    /// Drives one run: by processes that die at these places, one after the other, and then by one
+    /// Drives one run: by processes that die at these points, one after the other, and then by one
     /// that does not die. Returns the number of deaths.
-    pub fn case(&self, run: &str, variant: Variant, deaths: &[DiesAt], mutant: Option<Mutant>) -> Result<usize, String> {
-        self.ledger.with(|book| book.assignments.add_case(run, variant));
+    pub fn case(&self, run: &str, variant: Variant, deaths: &[KillPoint], mutant: Option<Mutant>) -> Result<usize, String> {
+        self.ledger.with(|book| book.assignments.add_single(run, variant));
         let mut died = 0;
         for dies_at in deaths.iter().map(Some).chain([None]) {
             let mut driver = self.processes.start(&Spec { dies_at: dies_at.cloned(), mutant, ..self.spec(run) })?;
-            let status = driver.wait(CASE_MAX).map_err(|late| format!("{run}: {late}: {}", self.complaints(run)))?;
-            self.autopsy(driver.pid);
+            let status = driver.wait(CASE_MAX).map_err(|late| format!("{run}: {late}: {}", self.describe(run)))?;
+            self.check_after_death(driver.pid);
             if status.success() {
                 break;
             }
@@ -115,12 +121,12 @@ impl Site {
         Ok(died)
     }
 
-    /// The errors of drivers that could not continue a run.
-    pub fn complaints(&self, run: &str) -> String {
-        self.ledger.with(|book| format!("{:?}", book.assignments.tasks.get(run)))
+    /// The recorded state of a run, for error texts.
+    pub fn describe(&self, run: &str) -> String {
+        self.ledger.with(|book| format!("{:?}", book.assignments.runs.get(run)))
     }
 
-    pub fn start(&self, spec: &Spec) -> Result<Driver, String> {
+    pub fn start(&self, spec: &Spec) -> Result<DriverProcess, String> {
         self.processes.start(spec)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Place`]: where runs are stored.
+//! [`StoreAddress`]: where runs are stored.
 
 use pleach::store::{PostgresStore, SqliteStore, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum StoreAddress {
     Sqlite(PathBuf),
     Postgres(String),
 }
 
-impl Place {
+impl StoreAddress {
     pub async fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match self {
             Self::Sqlite(path) => Arc::new(SqliteStore::open(path).await?),
