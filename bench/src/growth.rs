@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pleach::supervise::{OneForAll, OneForOne, SupervisorDirective};
-use pleach::{Actor, ActorRef, ActorSystem, BoxError, Context, FailureInfo, Props, Supervisor};
+use pleach::{Actor, ActorRef, ActorSystem, BoxError, Cause, Context, FailureInfo, Props, Supervisor};
 
 use crate::ground::{Place, Tally, timed};
 
@@ -135,7 +135,7 @@ async fn kill(system: ActorSystem, members: u64) -> Duration {
     let supervisor = system.supervisor("children", OneForOne::new()).expect("the name is free");
     drop(started(&supervisor, members).await);
     timed(async move {
-        system.kill();
+        system.cancel(Cause::Cancelled);
         system.ended().await.expect("it was killed from outside");
     })
     .await

@@ -64,7 +64,7 @@ pub use actor::actor_ref::ActorRef;
 pub use actor::ask::Ask;
 pub use actor::cell::{MESSAGES_PER_POLL_MAX, SIGNALS_IN_A_ROW_MAX};
 pub use actor::context::Context;
-pub use actor::fn_actor::{FnActor, StateFn};
+pub use actor::fn_actor::{ContextFnActor, FnActor};
 pub use actor::props::{BoxStream, Props};
 pub use actor::recipient::Recipient;
 pub use actor::recipient::ask::RecipientAsk;
@@ -72,7 +72,7 @@ pub use actor::recipient::send::RecipientSend;
 pub use actor::reply::Reply;
 pub use actor::send::Sending;
 pub use actor::spawn::SpawnError;
-pub use actor::spawn_started::{NotStarted, Starting};
+pub use actor::spawn_started::{SpawnStarted, SpawnStartedError};
 pub use actor::stash::{STASH_CAPACITY_DEFAULT, StashFull};
 pub use actor::system_message::SystemMessage;
 pub use actor::timer_schedule::TimerKey;
@@ -94,13 +94,13 @@ pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
 pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
 pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, UnexpectedExit};
-pub use events::hub::{FailureEventHub, Listening};
+pub use events::hub::{EventHub, ListenerHandle};
 pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use group::builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};
 pub use group::calls::NextOr;
 pub use group::collect::{Drained, MapError, RaceError};
-pub use group::error::{Errors, GoError, GroupClosed, GroupError, NotTaken, TaskError};
+pub use group::error::{Errors, GoError, GoRejection, GroupClosed, GroupError, TaskError};
 pub use group::handle::Group;
 pub use group::in_place::InPlace;
 pub use group::new_task::NewTask;
@@ -120,7 +120,7 @@ pub use scope::producer::{Produced, Producer, Unreceived};
 pub use scope::supervisor::{Guardian, Supervisor};
 pub use supervise::backoff::ExponentialBackoff;
 pub use supervise::decide::{
-    RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective,
+    RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, RestartLimitScope, RestartPolicy, RestartRules, SupervisorDirective,
 };
 pub use system::System;
 pub use system::builder::{BuildError, BuildSystem, SystemBuilder};
@@ -133,9 +133,9 @@ pub use tree::any_ref::{AnyRef, Exited};
 pub use tree::child::ChildError;
 pub use tree::current::{identify_cores, runtime as current_runtime};
 pub use tree::node::Running;
-pub use tree::supervision::escalate::{
-    ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
-    RootEscalationSink,
+pub use tree::supervision::sink::{
+    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,
+    SINK_ATTEMPTS_MAX,
 };
 pub use tree::supervision::strategy::{AlwaysRestart, OneForAll, OneForOne, RestForOne, SupervisorStrategy};
 pub use tree::supervision::unhandled::{ESCALATIONS_KEPT_MAX, Escalations};

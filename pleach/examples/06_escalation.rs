@@ -1,4 +1,4 @@
-//! A failure travels up the tree. `map_system` turns it into a message of the actor's own type.
+//! A failure travels up the tree. `map_signals` turns it into a message of the actor's own type.
 //!
 //! Run it with `cargo run --package pleach --example 06_escalation`.
 
@@ -63,7 +63,7 @@ impl Actor for Depot {
 #[tokio::main]
 async fn main() -> Result<(), pleach::Error> {
     let system = ActorSystem::new("post")?;
-    let props = Props::new(Depot::default).map_system(|signal| match signal {
+    let props = Props::new(Depot::default).map_signals(|signal| match signal {
         Signal::Failure(failure) | Signal::Escalate(failure) => Some(Msg::Failed(failure.clone())),
         _ => None,
     });

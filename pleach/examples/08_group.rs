@@ -42,7 +42,7 @@ async fn main() -> Result<(), pleach::Error> {
             let (url, token) = (format!("https://example.com/{number}"), pages.token());
             let name = format!("page-{number}");
             // Waits for a slot. The deadline starts with the task's first poll.
-            pages.task().named(&name).within(Duration::from_millis(200)).go(fetch(number, url, token)).await?;
+            pages.task().named(&name).timeout(Duration::from_millis(200)).go(fetch(number, url, token)).await?;
         }
         pages.close(); // no more tasks; running tasks continue
         Ok::<(), pleach::Error>(())

@@ -47,9 +47,9 @@
 //! was.
 
 pub use pleach_core::{
-    Actor, ActorId, ActorPath, ActorRef, AnyRef, Ask, AskError, BoxStream, Context, Counts, Exited, FnActor,
-    MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, Mailbox, NAME_LEN_MAX, Name, NameError, NameFault, NotStarted, PathError,
-    Priority, PriorityEnvelope, Props, Recipient, RecipientAsk, RecipientSend, Refusal, Reply, SIGNALS_IN_A_ROW_MAX,
-    STASH_CAPACITY_DEFAULT, SendError, Sending, Signal, SpawnError, Starting, StashFull, StateFn, SystemMessage, Terminated,
-    TimerKey,
+    Actor, ActorId, ActorPath, ActorRef, AnyRef, Ask, AskError, BoxStream, Context, ContextFnActor, Counts, Exited, FnActor,
+    MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, Mailbox, NAME_LEN_MAX, Name, NameError, NameFault, PathError, Priority,
+    PriorityEnvelope, Props, Recipient, RecipientAsk, RecipientSend, Refusal, Reply, SIGNALS_IN_A_ROW_MAX,
+    STASH_CAPACITY_DEFAULT, SendError, Sending, Signal, SpawnError, SpawnStarted, SpawnStartedError, StashFull, SystemMessage,
+    Terminated, TimerKey,
 };

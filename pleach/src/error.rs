@@ -2,9 +2,9 @@
 
 use pleach_core::{
     Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo, GoError,
-    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, NotStarted, PathError, PoolError,
-    RaceError, Refusal, SendError, ShutdownError, SpawnError, Stalled, StashFull, TaskError, UnexpectedExit, Unreceived,
-    WaitError,
+    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, PathError, PoolError, RaceError,
+    Refusal, SendError, ShutdownError, SpawnError, SpawnStartedError, Stalled, StashFull, TaskError, UnexpectedExit,
+    Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -227,22 +227,22 @@ impl<M> From<DispatchError<M>> for Error {
     fn from(error: DispatchError<M>) -> Self {
         match error {
             DispatchError::Send(error) => error.into(),
-            DispatchError::Lookup { why, .. } => why.into(),
+            DispatchError::Lookup { reason, .. } => reason.into(),
         }
     }
 }
 
 impl<A: Actor> From<SpawnError<A>> for Error {
     fn from(error: SpawnError<A>) -> Self {
-        Self::Refused(error.why)
+        Self::Refused(error.reason)
     }
 }
 
-impl<A: Actor> From<NotStarted<A>> for Error {
-    fn from(error: NotStarted<A>) -> Self {
+impl<A: Actor> From<SpawnStartedError<A>> for Error {
+    fn from(error: SpawnStartedError<A>) -> Self {
         match error {
-            NotStarted::Refused(error) => error.into(),
-            NotStarted::Ended { exit, .. } => Self::of_exit(exit),
+            SpawnStartedError::Refused(error) => error.into(),
+            SpawnStartedError::Ended { exit, .. } => Self::of_exit(exit),
             _ => Self::Cancelled(Cause::Cancelled),
         }
     }
@@ -250,14 +250,14 @@ impl<A: Actor> From<NotStarted<A>> for Error {
 
 impl From<MountError> for Error {
     fn from(error: MountError) -> Self {
-        Self::Refused(error.why)
+        Self::Refused(error.reason)
     }
 }
 
 impl From<BlockingError> for Error {
     fn from(error: BlockingError) -> Self {
         match error {
-            BlockingError::Refused(why) => why.into(),
+            BlockingError::Refused(reason) => reason.into(),
             BlockingError::Ended(exit) => Self::of_exit(exit),
             _ => Self::Cancelled(Cause::Cancelled),
         }
@@ -277,7 +277,7 @@ impl Error {
 
 impl<F> From<LaunchError<F>> for Error {
     fn from(error: LaunchError<F>) -> Self {
-        Self::Refused(error.why)
+        Self::Refused(error.reason)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events: what happens in a system, for any number of listeners.
 //!
-//! [`System::hub`](crate::system::System::hub) returns the [`FailureEventHub`]. A listener is a
+//! [`System::hub`](crate::system::System::hub) returns the [`EventHub`]. A listener is a
 //! callback, or an [`EventSubscription`] with a bounded queue that counts what it had to drop. An
 //! event is made only if a listener wants its [kind](EventKinds).
 //!
@@ -23,6 +23,6 @@
 //! ```
 
 pub use pleach_core::{
-    DeadLetter, DeadLetterReason, Event, EventKinds, EventSubscription, FailureEventHub, GaveUp, LONG_HANDLER_DEFAULT, Lint,
-    Listening, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
+    DeadLetter, DeadLetterReason, Event, EventHub, EventKinds, EventSubscription, GaveUp, LONG_HANDLER_DEFAULT, Lint,
+    ListenerHandle, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
 };

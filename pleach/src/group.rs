@@ -27,6 +27,6 @@
 //! ```
 
 pub use pleach_core::{
-    Drained, ERRORS_KEPT_DEFAULT, Errors, GoError, Group, GroupBuilder, GroupClosed, GroupError, InPlace, MapError, NewTask,
-    NextOr, NotTaken, PanicPolicy, RaceError, TaskError, TaskOutput,
+    Drained, ERRORS_KEPT_DEFAULT, Errors, GoError, GoRejection, Group, GroupBuilder, GroupClosed, GroupError, InPlace,
+    MapError, NewTask, NextOr, PanicPolicy, RaceError, TaskError, TaskOutput,
 };

@@ -8,9 +8,9 @@ pub use crate::store::PostgresStore;
 pub use crate::store::SqliteStore;
 #[doc(no_inline)]
 pub use pleach_core::{
-    Actor, ActorPath, ActorRef, AnyRef, AskError, CancelToken, Cause, Context, Counts, Event, EventKinds, Exit,
-    FailureEventHub, FailureInfo, Group, GroupBuilder, GroupClosed, Mailbox, NextOr, OneForAll, OneForOne, Pool, Priority,
-    PriorityEnvelope, Props, Recipient, Reply, RestForOne, RestartBudget, RestartPolicy, RootContext, Scope, SendError, Signal,
+    Actor, ActorPath, ActorRef, AnyRef, AskError, CancelToken, Cause, Context, Counts, Event, EventHub, EventKinds, Exit,
+    FailureInfo, Group, GroupBuilder, GroupClosed, Mailbox, NextOr, OneForAll, OneForOne, Pool, Priority, PriorityEnvelope,
+    Props, Recipient, Reply, RestForOne, RestartLimitScope, RestartPolicy, RootContext, Scope, SendError, Signal,
     SlowSubscriber, Supervisor, SupervisorDirective, SystemMessage, TaskError, Terminated, Topic,
 };
 #[cfg(feature = "graph")]

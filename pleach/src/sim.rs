@@ -107,7 +107,7 @@ impl Sim {
     }
 
     /// Yields once, so that other ready tasks may run first, as the seed decides.
-    pub async fn step_aside(&self) {
+    pub async fn yield_now(&self) {
         let mut stepped = false;
         std::future::poll_fn(|cx| {
             if std::mem::replace(&mut stepped, true) {
@@ -150,8 +150,8 @@ impl Sim {
     }
 
     /// Adds a value of the program to the trace hash.
-    pub fn note(&self, what: u64) {
-        self.dispatcher.note(what);
+    pub fn mix_into_trace(&self, value: u64) {
+        self.dispatcher.mix_into_trace(value);
     }
 
     /// Returns a hash over which task ran when and in which order. The same seed and program give

@@ -31,9 +31,9 @@
 //! ```
 
 pub use pleach_core::{
-    ATTEMPTS_MAX, AlwaysRestart, AnnotatedError, ChildError, CompositeEscalationSink, CustomEscalationSink,
-    ESCALATIONS_KEPT_MAX, EscalationSink, EscalationStage, Escalations, ExponentialBackoff, FailureInfo, Guardian,
-    METADATA_MAX, OneForAll, OneForOne, ParentGuardianSink, REFUSED_KEPT_MAX, RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach,
-    Reason, RestForOne, RestartBudget, RestartPolicy, Restarts, RootEscalationSink, Supervisor, SupervisorDirective,
+    AlwaysRestart, AnnotatedError, ChildError, CompositeEscalationSink, CustomEscalationSink, ESCALATIONS_KEPT_MAX,
+    EscalationSink, EscalationStage, Escalations, ExponentialBackoff, FailureInfo, Guardian, METADATA_MAX, OneForAll,
+    OneForOne, ParentSink, REFUSED_KEPT_MAX, RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, Reason, RestForOne,
+    RestartLimitScope, RestartPolicy, RestartRules, RootEscalationSink, SINK_ATTEMPTS_MAX, Supervisor, SupervisorDirective,
     SupervisorStrategy, UnexpectedExit,
 };

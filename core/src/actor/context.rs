@@ -7,7 +7,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::actor::spawn_started::Starting;
+use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::system_message::SystemMessage;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::reason::{BoxError, Reason};
@@ -164,9 +164,9 @@ impl<A: Actor> Context<A> {
     /// child.
     ///
     /// # Errors
-    /// [`NotStarted`](crate::NotStarted) if the child was not spawned, or ended before it had
-    /// started.
-    pub fn spawn_started<C: Actor>(&self, name: &str, props: Props<C>) -> Starting<C> {
+    /// [`SpawnStartedError`](crate::SpawnStartedError) if the child was not spawned, or ended
+    /// before it had started.
+    pub fn spawn_started<C: Actor>(&self, name: &str, props: Props<C>) -> SpawnStarted<C> {
         spawn_started::actor(&self.member(), name, props)
     }
 
@@ -220,7 +220,7 @@ impl<A: Actor> Context<A> {
             // An actor that accepts no more messages does not need the result.
             drop(me.send(message).await);
         };
-        task::launch(&self.member(), None, task::TaskKind::Pipe, pipe).map_err(|refused| refused.why)
+        task::launch(&self.member(), None, task::TaskKind::Pipe, pipe).map_err(|refused| refused.reason)
     }
 
     /// Stops this actor after the current message. Queued messages become dead letters.

@@ -1,5 +1,5 @@
-//! Actors made of a state and a closure: [`FnActor`] and [`StateFn`], with their constructors on
-//! [`Props`].
+//! Actors made of a state and a closure: [`FnActor`] and [`ContextFnActor`], with their
+//! constructors on [`Props`].
 
 use crate::actor::Actor;
 use crate::actor::context::Context;
@@ -50,7 +50,7 @@ where
     }
 }
 
-impl<S, M, E> Props<StateFn<S, M, E>>
+impl<S, M, E> Props<ContextFnActor<S, M, E>>
 where
     S: Send + 'static,
     M: Send + 'static,
@@ -74,22 +74,22 @@ where
     /// ```
     pub fn from_fn_with<F>(mut state: impl FnMut() -> S + Send + 'static, handle: F) -> Self
     where
-        F: Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync + 'static,
+        F: Fn(&mut S, M, &mut Context<ContextFnActor<S, M, E>>) -> Result<(), E> + Send + Sync + 'static,
     {
         let handle: Arc<HandleWith<S, M, E>> = Arc::new(handle);
-        Self::new(move || StateFn { state: state(), handle: Arc::clone(&handle) })
+        Self::new(move || ContextFnActor { state: state(), handle: Arc::clone(&handle) })
     }
 }
 
-type HandleWith<S, M, E> = dyn Fn(&mut S, M, &mut Context<StateFn<S, M, E>>) -> Result<(), E> + Send + Sync;
+type HandleWith<S, M, E> = dyn Fn(&mut S, M, &mut Context<ContextFnActor<S, M, E>>) -> Result<(), E> + Send + Sync;
 
 /// An actor made of a state and a closure that gets the context; see [`Props::from_fn_with`].
-pub struct StateFn<S: Send + 'static, M: Send + 'static, E: Into<BoxError> + Send + 'static> {
+pub struct ContextFnActor<S: Send + 'static, M: Send + 'static, E: Into<BoxError> + Send + 'static> {
     state: S,
     handle: Arc<HandleWith<S, M, E>>,
 }
 
-impl<S, M, E> Actor for StateFn<S, M, E>
+impl<S, M, E> Actor for ContextFnActor<S, M, E>
 where
     S: Send + 'static,
     M: Send + 'static,

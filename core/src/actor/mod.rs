@@ -130,7 +130,7 @@ pub trait Actor: Sized + Send + 'static {
     /// children. The default ignores it.
     ///
     /// To receive signals as messages in `handle`, see
-    /// [`Props::map_system`](crate::Props::map_system).
+    /// [`Props::map_signals`](crate::Props::map_signals).
     fn signal(&mut self, signal: Signal, cx: &mut Context<Self>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = (signal, cx);
         core::future::ready(Ok(()))

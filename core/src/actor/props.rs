@@ -10,7 +10,7 @@ use crate::mailbox::Mailbox;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::node::Node;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -85,7 +85,7 @@ pub(crate) struct MessageOptions<M> {
     pub(crate) describe: Option<Describe<M>>,
     /// Copies a message before it is handled, for a retry or a dead letter.
     pub(crate) copy: Option<fn(&M) -> M>,
-    pub(crate) map_system: Option<MapSystem<M>>,
+    pub(crate) map_signals: Option<MapSignals<M>>,
     /// Taken when the actor's task is created. Behind a lock, because a stream need not be `Sync`.
     pub(crate) feed: Lock<Option<BoxStream<M>>>,
 }
@@ -97,7 +97,7 @@ impl ActorOptions {
     }
 }
 
-type MapSystem<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
+type MapSignals<M> = Box<dyn Fn(&Signal) -> Option<M> + Send + Sync>;
 
 type Describe<M> = Box<dyn Fn(&M) -> String + Send + Sync>;
 
@@ -161,7 +161,7 @@ impl<A: Actor> Props<A> {
     /// Each item is handled exactly once. The end of the stream closes the actor, as
     /// [`ActorRef::close`](crate::ActorRef::close) does. The mailbox is served first.
     #[must_use]
-    pub fn fed_by(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
+    pub fn with_stream(mut self, items: impl Stream<Item = A::Msg> + Send + 'static) -> Self {
         self.message_options().feed = Lock::new(Some(Box::pin(items)));
         self
     }
@@ -281,15 +281,15 @@ impl<A: Actor> Props<A> {
     ///     }
     /// }
     ///
-    /// let props = Props::new(|| Boss).map_system(|signal| match signal {
+    /// let props = Props::new(|| Boss).map_signals(|signal| match signal {
     ///     Signal::Failure(failure) | Signal::Escalate(failure) => Some(Msg::ChildFailed(failure.clone())),
     ///     _ => None,
     /// });
     /// # drop((props, Msg::Work(1)));
     /// ```
     #[must_use]
-    pub fn map_system(mut self, map: impl Fn(&Signal) -> Option<A::Msg> + Send + Sync + 'static) -> Self {
-        self.message_options().map_system = Some(Box::new(map));
+    pub fn map_signals(mut self, map: impl Fn(&Signal) -> Option<A::Msg> + Send + Sync + 'static) -> Self {
+        self.message_options().map_signals = Some(Box::new(map));
         self
     }
 
@@ -315,7 +315,7 @@ impl<A: Actor> Props<A> {
 
     fn message_options(&mut self) -> &mut MessageOptions<A::Msg> {
         let options = self.options().for_messages.get_or_insert_with(|| {
-            Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_system: None, feed: Lock::new(None) })
+            Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_signals: None, feed: Lock::new(None) })
         });
         options.downcast_mut().expect("the options are of the actor's message type")
     }

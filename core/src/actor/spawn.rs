@@ -18,7 +18,7 @@ use core::fmt;
 /// props.
 pub struct SpawnError<A: Actor> {
     /// The reason why the parent refused the actor.
-    pub why: Refusal,
+    pub reason: Refusal,
     // Boxed, to keep results small. Behind a lock, so that the error is `Sync` although props are
     // not.
     props: Box<Lock<Props<A>>>,
@@ -33,13 +33,13 @@ impl<A: Actor> SpawnError<A> {
 
 impl<A: Actor> fmt::Display for SpawnError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the actor was not started: {}", self.why)
+        write!(f, "the actor was not started: {}", self.reason)
     }
 }
 
 impl<A: Actor> fmt::Debug for SpawnError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpawnError").field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("SpawnError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn actor<A: Actor>(
             tree.runtime.spawn(cell::into_task(props.factory, Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
         }
-        Err(why) => Err(SpawnError { why, props: Box::new(Lock::new(props)) }),
+        Err(reason) => Err(SpawnError { reason, props: Box::new(Lock::new(props)) }),
     }
 }
 
@@ -70,7 +70,7 @@ fn prepare<A: Actor>(
 ) -> Result<Arc<Cell<A::Msg>>, Refusal> {
     let kind = props.mailbox_kind();
     if kind.capacity == 0 {
-        return Err(Refusal::NoCapacity);
+        return Err(Refusal::ZeroCapacity);
     }
     let node = new_node(tree, parent, name)?.with_policy(props.policy());
     let cell = Arc::new(Cell::new(node, kind, props.shared_options()));

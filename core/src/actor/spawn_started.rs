@@ -1,4 +1,4 @@
-//! [`Starting`]: spawns an actor and waits until its `started` hook has returned.
+//! [`SpawnStarted`]: spawns an actor and waits until its `started` hook has returned.
 
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
@@ -54,12 +54,12 @@ impl StartNotice {
 /// future does not affect the actor.
 ///
 /// # Errors
-/// [`NotStarted`] if the actor was not spawned, or ended before `started` returned `Ok`.
+/// [`SpawnStartedError`] if the actor was not spawned, or ended before `started` returned `Ok`.
 ///
 /// # Panics
 /// If polled again after it was ready.
 #[must_use = "futures do nothing unless awaited"]
-pub struct Starting<A: Actor> {
+pub struct SpawnStarted<A: Actor> {
     spawned: Option<Result<Spawned<A::Msg>, SpawnError<A>>>,
 }
 
@@ -70,27 +70,27 @@ struct Spawned<M: Send + 'static> {
 }
 
 /// Spawns an actor below `parent` and returns the future that waits for its start.
-pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props<A>) -> Starting<A> {
+pub(crate) fn actor<A: Actor>(parent: &Arc<dyn Member>, name: &str, props: Props<A>) -> SpawnStarted<A> {
     let start_notice = StartNotice::new();
     let spawned = spawn::actor(parent, Some(name), props.notify_start(&start_notice));
-    Starting { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, start_notice })) }
+    SpawnStarted { spawned: Some(spawned.map(|actor| Spawned { exited: actor.exited(), actor, start_notice })) }
 }
 
 // The fields are moved and never pinned.
-impl<A: Actor> Unpin for Starting<A> {}
+impl<A: Actor> Unpin for SpawnStarted<A> {}
 
-impl<A: Actor> Future for Starting<A> {
-    type Output = Result<ActorRef<A::Msg>, NotStarted<A>>;
+impl<A: Actor> Future for SpawnStarted<A> {
+    type Output = Result<ActorRef<A::Msg>, SpawnStartedError<A>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.spawned.take().expect("`Starting` was polled after it was ready") {
-            Err(refused) => Poll::Ready(Err(NotStarted::Refused(refused))),
+        match self.spawned.take().expect("`SpawnStarted` was polled after it was ready") {
+            Err(refused) => Poll::Ready(Err(SpawnStartedError::Refused(refused))),
             Ok(mut spawned) => {
                 if spawned.start_notice.poll(cx.waker()) {
                     return Poll::Ready(Ok(spawned.actor));
                 }
                 if let Poll::Ready(exit) = Pin::new(&mut spawned.exited).poll(cx) {
-                    return Poll::Ready(Err(NotStarted::Ended { path: spawned.actor.path(), exit }));
+                    return Poll::Ready(Err(SpawnStartedError::Ended { path: spawned.actor.path(), exit }));
                 }
                 self.spawned = Some(Ok(spawned));
                 Poll::Pending
@@ -101,7 +101,7 @@ impl<A: Actor> Future for Starting<A> {
 
 /// The error of `spawn_started`: the actor did not start.
 #[non_exhaustive]
-pub enum NotStarted<A: Actor> {
+pub enum SpawnStartedError<A: Actor> {
     /// The actor was not spawned; this error returns its props.
     Refused(SpawnError<A>),
     /// The actor ended before `started` returned `Ok`: it failed and was not restarted, or it was
@@ -114,7 +114,7 @@ pub enum NotStarted<A: Actor> {
     },
 }
 
-impl<A: Actor> fmt::Display for NotStarted<A> {
+impl<A: Actor> fmt::Display for SpawnStartedError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => write!(f, "{error}"),
@@ -123,10 +123,10 @@ impl<A: Actor> fmt::Display for NotStarted<A> {
     }
 }
 
-impl<A: Actor> fmt::Debug for NotStarted<A> {
+impl<A: Actor> fmt::Debug for SpawnStartedError<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NotStarted({self})")
+        write!(f, "SpawnStartedError({self})")
     }
 }
 
-impl<A: Actor> core::error::Error for NotStarted<A> {}
+impl<A: Actor> core::error::Error for SpawnStartedError<A> {}

@@ -6,7 +6,7 @@
 
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
-use crate::base::visits;
+use crate::base::work_count;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::task::{Context, Poll};
@@ -62,7 +62,7 @@ impl Schedule {
 
     /// Removes a timer. Returns its slot, or `None` if it has fired for the last time.
     pub(super) fn cancel(&mut self, key: TimerKey) -> Option<usize> {
-        visits::visit(1);
+        work_count::count(1);
         let at = self.due_at.remove(&key)?;
         let entry = self.waiting.remove(&(at, key))?;
         self.free_slots.push(entry.slot);

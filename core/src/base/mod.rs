@@ -30,5 +30,5 @@ pub(crate) mod snapshot;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod timeout;
-pub(crate) mod visits;
 pub(crate) mod wakers;
+pub(crate) mod work_count;

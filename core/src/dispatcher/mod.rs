@@ -269,8 +269,8 @@ impl Dispatcher {
     }
 
     /// Mixes a value of the program into the trace hash.
-    pub fn note(&self, what: u64) {
-        self.scheduler.queue.with(|queue| queue.mix(what));
+    pub fn mix_into_trace(&self, value: u64) {
+        self.scheduler.queue.with(|queue| queue.mix(value));
     }
 }
 

@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 use core::time::Duration;
 
-/// Something that happened in a tree; delivered by the [hub](crate::FailureEventHub).
+/// Something that happened in a tree; delivered by the [hub](crate::EventHub).
 ///
 /// # Examples
 ///
@@ -214,10 +214,10 @@ pub enum DeadLetterReason {
     /// The actor failed and was not restarted before it reached the message.
     Failed,
     /// The mailbox was full and drops the newest message.
-    Newest,
+    DroppedNewest,
     /// The mailbox was full and drops the oldest message; with priorities, the oldest of the lowest
     /// priority.
-    Oldest,
+    DroppedOldest,
     /// A newer message replaced it in a conflated mailbox.
     Conflated,
     /// Its handler failed, and the `Props` turn failed messages into dead letters.

@@ -1,4 +1,4 @@
-//! [`FailureEventHub`]: delivers the events of a system (failures, dead letters, lifecycle, lints)
+//! [`EventHub`]: delivers the events of a system (failures, dead letters, lifecycle, lints)
 //! to any number of listeners.
 //!
 //! Code that may report an event loads one word: the kinds that any listener wants. It creates the
@@ -11,8 +11,8 @@
 //!    them. Without listeners it is 0.
 //! 2. User code (callbacks, wakers, destructors of errors) runs outside of locks, each call in its
 //!    own `catch`. Its panic affects neither other listeners nor the code that reports the event.
-//! 3. A listener stays registered until its `ListenerHandle` unregisters it. The handle references
-//!    the tree weakly, so a listener keeps no tree alive.
+//! 3. A listener stays registered until its `ListenerRegistration` unregisters it. The handle
+//!    references the tree weakly, so a listener keeps no tree alive.
 
 use crate::base::catch;
 use crate::base::lock::Lock;
@@ -65,11 +65,11 @@ pub(crate) fn any_tree_wants_lifecycle() -> bool {
 /// assert!(matches!(event, Some(Event::Failed(failure)) if *failure.origin() == "/user/till"));
 /// ```
 #[derive(Clone)]
-pub struct FailureEventHub {
+pub struct EventHub {
     events: Arc<Events>,
 }
 
-impl FailureEventHub {
+impl EventHub {
     pub(crate) fn of(events: &Arc<Events>) -> Self {
         Self { events: Arc::clone(events) }
     }
@@ -83,21 +83,21 @@ impl FailureEventHub {
     pub fn subscribe_with(&self, options: SubscriptionOptions) -> EventSubscription {
         let queue = Arc::new(EventQueue::new(options.capacity));
         let id = self.events.add(options.kinds, Listener::Queue(Arc::clone(&queue)));
-        EventSubscription::new(queue, ListenerHandle { events: Arc::downgrade(&self.events), id })
+        EventSubscription::new(queue, ListenerRegistration { events: Arc::downgrade(&self.events), id })
     }
 
     /// Calls `listener` for every later event, in the thread in which the event happens.
     ///
     /// Return quickly, or use [`subscribe`](Self::subscribe) instead. A panic in `listener` is
     /// contained. Events that it causes are delivered too, also to `listener` itself.
-    pub fn listen(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+    pub fn listen(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> ListenerHandle {
         self.listen_to(EventKinds::ALL, listener)
     }
 
     /// Like [`listen`](Self::listen), for these kinds only.
-    pub fn listen_to(&self, kinds: EventKinds, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+    pub fn listen_to(&self, kinds: EventKinds, listener: impl Fn(&Event) + Send + Sync + 'static) -> ListenerHandle {
         let id = self.events.listen(kinds, Arc::new(listener));
-        Listening(ListenerHandle { events: Arc::downgrade(&self.events), id })
+        ListenerHandle(ListenerRegistration { events: Arc::downgrade(&self.events), id })
     }
 
     /// Returns the current number of listeners and subscriptions.
@@ -106,17 +106,17 @@ impl FailureEventHub {
     }
 }
 
-impl fmt::Debug for FailureEventHub {
+impl fmt::Debug for EventHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FailureEventHub").field("subscribers", &self.subscribers()).finish_non_exhaustive()
+        f.debug_struct("EventHub").field("subscribers", &self.subscribers()).finish_non_exhaustive()
     }
 }
 
-/// A registered callback; returned by [`FailureEventHub::listen`]. Dropping this handle does not
+/// A registered callback; returned by [`EventHub::listen`]. Dropping this handle does not
 /// unregister it; call [`stop`](Self::stop).
-pub struct Listening(ListenerHandle);
+pub struct ListenerHandle(ListenerRegistration);
 
-impl Listening {
+impl ListenerHandle {
     /// Unregisters the callback and drops it. A call that has begun in another thread may still be
     /// running.
     pub fn stop(self) {
@@ -124,19 +124,19 @@ impl Listening {
     }
 }
 
-impl fmt::Debug for Listening {
+impl fmt::Debug for ListenerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Listening({})", self.0.id)
+        write!(f, "ListenerHandle({})", self.0.id)
     }
 }
 
 /// The registration of one listener.
-pub(crate) struct ListenerHandle {
+pub(crate) struct ListenerRegistration {
     events: Weak<Events>,
     id: usize,
 }
 
-impl ListenerHandle {
+impl ListenerRegistration {
     pub(crate) fn unregister(&self) {
         if let Some(events) = self.events.upgrade() {
             events.remove(self.id);

@@ -12,7 +12,7 @@ use crate::base::lock::Lock;
 use crate::base::wakers;
 use crate::base::wakers::ClonedWaker;
 use crate::events::event::{Event, EventKinds};
-use crate::events::hub::ListenerHandle;
+use crate::events::hub::ListenerRegistration;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::fmt;
@@ -86,11 +86,11 @@ impl Default for SubscriptionOptions {
 /// ```
 pub struct EventSubscription {
     queue: Arc<EventQueue>,
-    listener: ListenerHandle,
+    listener: ListenerRegistration,
 }
 
 impl EventSubscription {
-    pub(crate) fn new(queue: Arc<EventQueue>, listener: ListenerHandle) -> Self {
+    pub(crate) fn new(queue: Arc<EventQueue>, listener: ListenerRegistration) -> Self {
         Self { queue, listener }
     }
 

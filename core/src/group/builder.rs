@@ -97,7 +97,7 @@ impl<T> GroupBuilder<T> {
 
     /// Limits the number of tasks in flight. `go` waits for a free slot. Default: no limit.
     ///
-    /// [`build`](Self::build) returns [`GroupError::NoLimit`] for 0.
+    /// [`build`](Self::build) returns [`GroupError::ZeroLimit`] for 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.settings.limit = limit;
         self
@@ -107,7 +107,7 @@ impl<T> GroupBuilder<T> {
     ///
     /// A task is accepted only if its result will have room, so `go` also waits for readers. The
     /// limit does not apply while a caller is in `wait`, which reads no results.
-    /// [`build`](Self::build) returns [`GroupError::NoBuffer`] for 0.
+    /// [`build`](Self::build) returns [`GroupError::ZeroBuffer`] for 0.
     pub fn buffer(mut self, buffer: usize) -> Self {
         self.settings.buffer = buffer;
         self
@@ -200,8 +200,8 @@ impl<T> GroupBuilder<T> {
 
     fn check(&self) -> Result<(), GroupError> {
         match (self.settings.limit, self.settings.buffer) {
-            (0, _) => Err(GroupError::NoLimit),
-            (_, 0) => Err(GroupError::NoBuffer),
+            (0, _) => Err(GroupError::ZeroLimit),
+            (_, 0) => Err(GroupError::ZeroBuffer),
             _ => Ok(()),
         }
     }
@@ -210,7 +210,7 @@ impl<T> GroupBuilder<T> {
     /// borrow.
     ///
     /// # Errors
-    /// - [`GroupError::NoLimit`], [`GroupError::NoBuffer`]: a limit or buffer of 0.
+    /// - [`GroupError::ZeroLimit`], [`GroupError::ZeroBuffer`]: a limit or buffer of 0.
     /// - [`GroupError::GraceInPlace`]: a [`cancel_grace`](Self::cancel_grace) is set. A group in
     ///   place leaves the tree when it is cancelled, and its owner may never poll it again.
     /// - [`GroupError::Refused`]: the parent is closing, or the name is invalid or in use.
@@ -228,7 +228,7 @@ impl<T: Send + 'static> GroupBuilder<T> {
     /// Builds the group. Its tasks run on the runtime.
     ///
     /// # Errors
-    /// - [`GroupError::NoLimit`], [`GroupError::NoBuffer`]: a limit or buffer of 0.
+    /// - [`GroupError::ZeroLimit`], [`GroupError::ZeroBuffer`]: a limit or buffer of 0.
     /// - [`GroupError::Refused`]: the parent is closing, or the name is invalid or in use.
     pub fn build(self) -> Result<Group<T>, GroupError> {
         self.check()?;

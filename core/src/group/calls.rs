@@ -6,7 +6,7 @@
 
 use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
-use crate::group::error::{NotTaken, TaskError};
+use crate::group::error::{GoRejection, TaskError};
 use crate::group::executor::{Executor, discard, resume_if_configured};
 use crate::group::state::{Admission, Entry, GroupState};
 use crate::group::task::GroupTask;
@@ -35,7 +35,7 @@ pub enum NextOr<T> {
 /// Converts a task for an executor, and a rejected task into the error of the call.
 pub(super) struct TaskAdapter<E: Executor, F, R> {
     pub(super) erase: fn(Box<GroupTask<F>>) -> E::Task,
-    pub(super) reject: fn(ActorPath, NotTaken, F) -> R,
+    pub(super) reject: fn(ActorPath, GoRejection, F) -> R,
 }
 
 /// Starts a task if a slot is free, otherwise returns it.
@@ -45,12 +45,12 @@ pub(super) fn try_go<E: Executor, F, R>(
     adapter: &TaskAdapter<E, F, R>,
 ) -> Result<(), R> {
     let mut task = Some(task);
-    let why = match admit(executor, Entry::Now, &mut task, adapter.erase) {
+    let reason = match admit(executor, Entry::Now, &mut task, adapter.erase) {
         Admission::Admitted(_) => return Ok(()),
-        Admission::Closed(cause) => NotTaken::Closed(cause),
-        Admission::Full | Admission::Queued => NotTaken::Full,
+        Admission::Closed(cause) => GoRejection::Closed(cause),
+        Admission::Full | Admission::Queued => GoRejection::Full,
     };
-    reject(executor, task, why, adapter.reject)
+    reject(executor, task, reason, adapter.reject)
 }
 
 #[inline]
@@ -80,11 +80,11 @@ fn join_queue<E: Executor, F>(
 fn reject<E: Executor, F, R>(
     executor: &E,
     task: Option<Box<GroupTask<F>>>,
-    why: NotTaken,
-    reject: fn(ActorPath, NotTaken, F) -> R,
+    reason: GoRejection,
+    reject: fn(ActorPath, GoRejection, F) -> R,
 ) -> Result<(), R> {
     match task {
-        Some(task) => Err(reject(executor.member().node().path(), why, task.into_future())),
+        Some(task) => Err(reject(executor.member().node().path(), reason, task.into_future())),
         None => Ok(()),
     }
 }
@@ -162,7 +162,7 @@ impl<E: Executor, F, R> Future for GoFuture<'_, E, F, R> {
         if task.is_none() {
             return Poll::Ready(Ok(()));
         }
-        let why = loop {
+        let reason = loop {
             let admission = match admit(*executor, Entry::Wait(ticket, None), task, adapter.erase) {
                 Admission::Queued if !E::POLLS_IN_PLACE => join_queue(*executor, ticket, cx.waker(), task, adapter.erase),
                 admission => admission,
@@ -172,18 +172,18 @@ impl<E: Executor, F, R> Future for GoFuture<'_, E, F, R> {
                     *edge = None;
                     return Poll::Ready(Ok(()));
                 }
-                Admission::Closed(cause) => break NotTaken::Closed(cause),
+                Admission::Closed(cause) => break GoRejection::Closed(cause),
                 Admission::Queued | Admission::Full => {}
             }
             if E::POLLS_IN_PLACE && executor.poll_call(cx, key, |state, waker, _| state.poll_slot(ticket, waker)).is_ready() {
                 continue;
             }
             if is_self_deadlocked(*executor, *ticket) {
-                break NotTaken::OwnTasks;
+                break GoRejection::SlotDeadlock;
             }
             // A free slot takes precedence over a cancelled token, as a result does in `next_or`.
             match poll_token(token, cx) {
-                Poll::Ready(cause) => break NotTaken::Cancelled(cause),
+                Poll::Ready(cause) => break GoRejection::Cancelled(cause),
                 Poll::Pending => {
                     record_wait(*executor, edge, Awaited::Slot);
                     return Poll::Pending;
@@ -191,7 +191,7 @@ impl<E: Executor, F, R> Future for GoFuture<'_, E, F, R> {
             }
         };
         this.leave();
-        Poll::Ready(reject(this.executor, this.task.take(), why, this.adapter.reject))
+        Poll::Ready(reject(this.executor, this.task.take(), reason, this.adapter.reject))
     }
 }
 

@@ -147,14 +147,14 @@ pub struct GoError<F> {
     /// The path of the group that rejected the task.
     pub group: ActorPath,
     /// The reason why the task was rejected.
-    pub why: NotTaken,
+    pub reason: GoRejection,
     task: Lock<F>,
 }
 
 /// The reason why a group rejected a task.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum NotTaken {
+pub enum GoRejection {
     /// The limit of tasks or the buffer of results is full. `go` waits instead.
     Full,
     /// The group is closed (`None`) or was cancelled with this cause.
@@ -163,14 +163,14 @@ pub enum NotTaken {
     Cancelled(Cause),
     /// A task of the group waited for a slot, and every slot is held by a task that does the same.
     /// No slot could become free.
-    OwnTasks,
+    SlotDeadlock,
     /// The name of the task is not a valid path segment.
     Name(NameError),
 }
 
 impl<F> GoError<F> {
-    pub(super) fn new(group: ActorPath, why: NotTaken, task: F) -> Self {
-        Self { group, why, task: Lock::new(task) }
+    pub(super) fn new(group: ActorPath, reason: GoRejection, task: F) -> Self {
+        Self { group, reason, task: Lock::new(task) }
     }
 
     /// Returns the rejected task, which was never polled.
@@ -180,35 +180,35 @@ impl<F> GoError<F> {
 
     /// Returns the same error without the task.
     pub fn without_task(self) -> GoError<()> {
-        GoError::new(self.group, self.why, ())
+        GoError::new(self.group, self.reason, ())
     }
 }
 
 impl<F> From<GroupClosed<F>> for GoError<F> {
     fn from(closed: GroupClosed<F>) -> Self {
         let GroupClosed { group, cause, task } = closed;
-        Self { group, why: NotTaken::Closed(cause), task }
+        Self { group, reason: GoRejection::Closed(cause), task }
     }
 }
 
 impl<F> fmt::Display for GoError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = &self.group;
-        match &self.why {
-            NotTaken::Full => {
+        match &self.reason {
+            GoRejection::Full => {
                 write!(f, "group {group} has no free slot; wait with `go`, read results, or raise its limit or buffer")
             }
-            NotTaken::Closed(cause) => write_closed(f, group, cause.as_ref()),
-            NotTaken::OwnTasks => f.write_str(&own_tasks(group)),
-            NotTaken::Cancelled(cause) => write!(f, "cancelled while waiting for a slot of group {group}: {cause}"),
-            NotTaken::Name(error) => write!(f, "group {group} rejected the task: {error}"),
+            GoRejection::Closed(cause) => write_closed(f, group, cause.as_ref()),
+            GoRejection::SlotDeadlock => f.write_str(&own_tasks(group)),
+            GoRejection::Cancelled(cause) => write!(f, "cancelled while waiting for a slot of group {group}: {cause}"),
+            GoRejection::Name(error) => write!(f, "group {group} rejected the task: {error}"),
         }
     }
 }
 
 impl<F> fmt::Debug for GoError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GoError").field("group", &self.group).field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("GoError").field("group", &self.group).field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
@@ -219,9 +219,9 @@ impl<F> core::error::Error for GoError<F> {}
 #[non_exhaustive]
 pub enum GroupError {
     /// The limit of tasks is 0.
-    NoLimit,
+    ZeroLimit,
     /// The buffer of unread results is 0.
-    NoBuffer,
+    ZeroBuffer,
     /// A group in place cannot have a cancel grace.
     GraceInPlace,
     /// The parent did not accept the group.
@@ -231,12 +231,12 @@ pub enum GroupError {
 impl fmt::Display for GroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLimit => f.write_str("a group with a limit of 0 can never start a task; use at least 1, or no limit"),
-            Self::NoBuffer => f.write_str("a group with a buffer of 0 can never start a task; use at least 1, or no buffer"),
+            Self::ZeroLimit => f.write_str("a group with a limit of 0 can never start a task; use at least 1, or no limit"),
+            Self::ZeroBuffer => f.write_str("a group with a buffer of 0 can never start a task; use at least 1, or no buffer"),
             Self::GraceInPlace => f.write_str(
                 "a group in place cannot have a cancel grace: it may never be polled after a cancel; make it with `build`",
             ),
-            Self::Refused(why) => write!(f, "cannot build the group: {why}"),
+            Self::Refused(reason) => write!(f, "cannot build the group: {reason}"),
         }
     }
 }
@@ -244,14 +244,14 @@ impl fmt::Display for GroupError {
 impl core::error::Error for GroupError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Refused(why) => Some(why),
-            Self::NoLimit | Self::NoBuffer | Self::GraceInPlace => None,
+            Self::Refused(reason) => Some(reason),
+            Self::ZeroLimit | Self::ZeroBuffer | Self::GraceInPlace => None,
         }
     }
 }
 
 impl From<Refusal> for GroupError {
-    fn from(why: Refusal) -> Self {
-        Self::Refused(why)
+    fn from(reason: Refusal) -> Self {
+        Self::Refused(reason)
     }
 }

@@ -4,7 +4,7 @@ use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
 use crate::group::calls;
 use crate::group::calls::{GoFuture, NextFuture, NextOr, NextOrFuture, Reader, TaskAdapter, WaitFuture};
-use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError, own_tasks};
+use crate::group::error::{Errors, GoError, GoRejection, GroupClosed, TaskError, own_tasks};
 use crate::group::executor::Executor;
 use crate::group::new_task::NewTask;
 use crate::group::runners::RunnerExecutor;
@@ -58,7 +58,7 @@ pub struct Group<T: Send + 'static> {
 }
 
 /// Converts tasks for this executor.
-pub(super) fn adapter<T, F, R>(reject: fn(ActorPath, NotTaken, F) -> R) -> TaskAdapter<Arc<RunnerExecutor<T>>, F, R>
+pub(super) fn adapter<T, F, R>(reject: fn(ActorPath, GoRejection, F) -> R) -> TaskAdapter<Arc<RunnerExecutor<T>>, F, R>
 where
     T: Send + 'static,
     F: Future<Output: TaskOutput<T>> + Send + 'static,
@@ -66,15 +66,15 @@ where
     TaskAdapter { erase: |task: Box<GroupTask<F>>| Box::into_pin(task), reject }
 }
 
-pub(super) fn reject_closed<F>(group: ActorPath, why: NotTaken, task: F) -> GroupClosed<F> {
-    let cause = match why {
-        NotTaken::Closed(cause) => cause,
-        NotTaken::OwnTasks => {
+pub(super) fn reject_closed<F>(group: ActorPath, reason: GoRejection, task: F) -> GroupClosed<F> {
+    let cause = match reason {
+        GoRejection::Closed(cause) => cause,
+        GoRejection::SlotDeadlock => {
             // A deadlock is a bug in the program. The panic fails the task, with the place of the
             // call.
             panic!("{}", own_tasks(&group));
         }
-        NotTaken::Full | NotTaken::Cancelled(_) | NotTaken::Name(_) => None,
+        GoRejection::Full | GoRejection::Cancelled(_) | GoRejection::Name(_) => None,
     };
     GroupClosed::new(group, cause, task)
 }
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Group<T> {
     /// # Panics
     /// Panics when awaited inside a task of this group while every slot is held by a task that does
     /// the same, because no slot could become free. [`go_or`](Self::go_or) returns
-    /// [`NotTaken::OwnTasks`] instead.
+    /// [`GoRejection::SlotDeadlock`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'static,

@@ -1,7 +1,7 @@
 //! `NewTask`: a task with a name, a deadline or a cancel grace.
 
 use crate::group::calls::GoFuture;
-use crate::group::error::{GoError, NotTaken};
+use crate::group::error::{GoError, GoRejection};
 use crate::group::executor::Executor;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
@@ -28,7 +28,7 @@ use core::time::Duration;
 /// sim.simulate(async {
 ///     let group = GroupBuilder::<u32>::under(&token).build().unwrap();
 ///     let slow = std::future::pending::<u32>();
-///     group.task().named("slow").within(Duration::from_secs(1)).go(slow).await.unwrap();
+///     group.task().named("slow").timeout(Duration::from_secs(1)).go(slow).await.unwrap();
 ///     let error = group.next().await.unwrap().unwrap_err();
 ///     assert!(error.failure().unwrap().path().to_string().ends_with("/slow"));
 /// }).unwrap();
@@ -37,13 +37,13 @@ use core::time::Duration;
 pub struct NewTask<'a, G> {
     group: &'a G,
     name: Option<&'a str>,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
     cancel_grace: Option<Duration>,
 }
 
 impl<'a, G> NewTask<'a, G> {
     pub(super) fn of(group: &'a G) -> Self {
-        Self { group, name: None, within: None, cancel_grace: None }
+        Self { group, name: None, timeout: None, cancel_grace: None }
     }
 
     /// Names the task. The name is the last segment of the path of its failure. Names need not be
@@ -53,18 +53,19 @@ impl<'a, G> NewTask<'a, G> {
         self
     }
 
-    /// Sets a deadline, counted from the first poll. Default: none.
+    /// Limits the time of the task, counted from its first poll. Default: none.
     ///
-    /// After it the task is dropped and fails with [`Elapsed`](crate::base::timeout::Elapsed).
-    pub fn within(mut self, within: Duration) -> Self {
-        self.within = Some(within);
+    /// After that time the task is dropped and fails with
+    /// [`Elapsed`](crate::base::timeout::Elapsed).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
-    fn options(&self, member: &dyn Member) -> Result<Option<Box<TaskOptions>>, NotTaken> {
-        let name = self.name.map(Name::new).transpose().map_err(NotTaken::Name)?;
+    fn options(&self, member: &dyn Member) -> Result<Option<Box<TaskOptions>>, GoRejection> {
+        let name = self.name.map(Name::new).transpose().map_err(GoRejection::Name)?;
         let runtime = || Arc::clone(&member.node().tree().runtime);
-        let deadline = self.within.map(|within| Deadline { within, runtime: runtime(), sleep: None });
+        let deadline = self.timeout.map(|length| Deadline { length, runtime: runtime(), sleep: None });
         let grace = self.cancel_grace.map(CancelGrace::new);
         let plain = name.is_none() && deadline.is_none() && grace.is_none();
         Ok((!plain).then(|| Box::new(TaskOptions { name, deadline, grace })))
@@ -76,7 +77,7 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
     /// of the group.
     ///
     /// See [`GroupBuilder::cancel_grace`](crate::group::builder::GroupBuilder::cancel_grace). A
-    /// [deadline](Self::within) that expires drops the task at once.
+    /// [timeout](Self::timeout) that expires drops the task at once.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = Some(grace);
         self
@@ -94,7 +95,7 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
         let executor = self.group.executor();
         match self.options(&**executor) {
             Ok(options) => GoFuture::new(executor, GroupTask::boxed(task, options), None, handle::adapter(GoError::new)).await,
-            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+            Err(reason) => Err(GoError::new(self.group.path(), reason, task)),
         }
     }
 
@@ -110,7 +111,7 @@ impl<'a, T: Send + 'static> NewTask<'a, Group<T>> {
         let executor = self.group.executor();
         match self.options(&**executor) {
             Ok(options) => calls::try_go(executor, GroupTask::boxed(task, options), &handle::adapter(GoError::new)),
-            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+            Err(reason) => Err(GoError::new(self.group.path(), reason, task)),
         }
     }
 }
@@ -129,7 +130,7 @@ impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
             Ok(options) => {
                 GoFuture::new(self.group, GroupTask::boxed(task, options), None, in_place::adapter(GoError::new)).await
             }
-            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+            Err(reason) => Err(GoError::new(self.group.path(), reason, task)),
         }
     }
 
@@ -144,7 +145,7 @@ impl<'a, 'env, T> NewTask<'a, InPlace<'env, T>> {
     {
         match self.options(&*self.group.member()) {
             Ok(options) => calls::try_go(self.group, GroupTask::boxed(task, options), &in_place::adapter(GoError::new)),
-            Err(why) => Err(GoError::new(self.group.path(), why, task)),
+            Err(reason) => Err(GoError::new(self.group.path(), reason, task)),
         }
     }
 }

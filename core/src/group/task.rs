@@ -65,16 +65,16 @@ pub(super) struct TaskOptions {
 
 /// The time limit of a task, counted from its first poll.
 pub(super) struct Deadline {
-    pub(super) within: Duration,
+    pub(super) length: Duration,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) sleep: Option<BoxFuture<'static, ()>>,
 }
 
 impl Deadline {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Elapsed> {
-        let Self { within, runtime, sleep } = self;
-        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + *within));
-        sleep.as_mut().poll(cx).map(|()| Elapsed(*within))
+        let Self { length, runtime, sleep } = self;
+        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + *length));
+        sleep.as_mut().poll(cx).map(|()| Elapsed(*length))
     }
 }
 

@@ -69,7 +69,7 @@ impl Name {
 
     #[cold]
     fn check_slow(text: &str) -> Result<(), NameError> {
-        let fault = |why| Err(NameError { name: shorten(text), why });
+        let fault = |reason| Err(NameError { name: shorten(text), reason });
         if text.trim().is_empty() {
             return fault(NameFault::Blank);
         }
@@ -230,13 +230,13 @@ pub struct NameError {
     /// The rejected text, cut after 40 characters.
     pub name: String,
     /// What is wrong with the name.
-    pub why: NameFault,
+    pub reason: NameFault,
 }
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        match self.why {
+        match self.reason {
             NameFault::Blank => write!(f, "invalid name {name:?}: it is blank; use at least one visible character"),
             NameFault::TooLong => write!(f, "invalid name {name:?}…: it is too long; use at most {NAME_LEN_MAX} bytes"),
             NameFault::Reserved => write!(f, "invalid name {name:?}: it is reserved; do not start with `$` or use `.` or `..`"),
@@ -255,15 +255,15 @@ mod tests {
 
     #[test]
     fn invalid_names_report_what_is_wrong() {
-        let why = |text: &str| Name::new(text).unwrap_err().why;
-        assert_eq!(why(""), NameFault::Blank);
-        assert_eq!(why(" \t"), NameFault::Blank);
-        assert_eq!(why(&"x".repeat(NAME_LEN_MAX + 1)), NameFault::TooLong);
-        assert_eq!(why("$1"), NameFault::Reserved);
-        assert_eq!(why(".."), NameFault::Reserved);
-        assert_eq!(why("a/b"), NameFault::Character);
-        assert_eq!(why("a\nb"), NameFault::Character);
-        assert_eq!(why(" a"), NameFault::Character);
+        let reason = |text: &str| Name::new(text).unwrap_err().reason;
+        assert_eq!(reason(""), NameFault::Blank);
+        assert_eq!(reason(" \t"), NameFault::Blank);
+        assert_eq!(reason(&"x".repeat(NAME_LEN_MAX + 1)), NameFault::TooLong);
+        assert_eq!(reason("$1"), NameFault::Reserved);
+        assert_eq!(reason(".."), NameFault::Reserved);
+        assert_eq!(reason("a/b"), NameFault::Character);
+        assert_eq!(reason("a\nb"), NameFault::Character);
+        assert_eq!(reason(" a"), NameFault::Character);
     }
 
     #[test]

@@ -241,7 +241,7 @@ mod tests {
         for text in ["/$+5", "/$007", "/$00", "/$-1", "/$ 5", "/$", "/$99999999999999999999"] {
             let refused = text.parse::<ActorPath>();
             assert!(
-                matches!(&refused, Err(PathError::Segment(error)) if error.why == NameFault::Reserved),
+                matches!(&refused, Err(PathError::Segment(error)) if error.reason == NameFault::Reserved),
                 "{text}: {refused:?}"
             );
         }

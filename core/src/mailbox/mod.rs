@@ -93,7 +93,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// A capacity of 0 is rejected when the actor is spawned, with
-    /// [`Refusal::NoCapacity`](crate::Refusal::NoCapacity).
+    /// [`Refusal::ZeroCapacity`](crate::Refusal::ZeroCapacity).
     pub const fn bounded(capacity: usize) -> Self {
         Self { capacity, overflow: Overflow::Fail, prioritised: false }
     }

@@ -237,11 +237,11 @@ impl<U: Default> AnyQueueState<U> {
     /// message that will be dropped.
     pub(super) fn make_room(&mut self, priority: Priority) -> Admission {
         let admission = match self.overflow {
-            Overflow::Fail | Overflow::DropNewest => Admission::DropIncoming(DeadLetterReason::Newest),
-            Overflow::DropOldest if self.is_below_all(priority) => Admission::DropIncoming(DeadLetterReason::Oldest),
+            Overflow::Fail | Overflow::DropNewest => Admission::DropIncoming(DeadLetterReason::DroppedNewest),
+            Overflow::DropOldest if self.is_below_all(priority) => Admission::DropIncoming(DeadLetterReason::DroppedOldest),
             // The queue is full of messages that are being made: there is no oldest.
             _ if self.messages.is_empty() => return Admission::Enqueue,
-            Overflow::DropOldest => Admission::ReplaceOldest(DeadLetterReason::Oldest),
+            Overflow::DropOldest => Admission::ReplaceOldest(DeadLetterReason::DroppedOldest),
             Overflow::Conflate => Admission::ReplaceOldest(DeadLetterReason::Conflated),
         };
         self.count_removed();

@@ -57,7 +57,7 @@ impl<U: Default, H> AnyQueue<U, H> {
             let admitted = self.admit_locked(state);
             let drop_reason = match state.overflow {
                 _ if state.room(&self.taken) > 0 => None,
-                Overflow::DropNewest if may_drop => Some(DeadLetterReason::Newest),
+                Overflow::DropNewest if may_drop => Some(DeadLetterReason::DroppedNewest),
                 // The oldest message is found when the new one is made.
                 Overflow::DropOldest | Overflow::Conflate if may_drop => None,
                 _ => return (Err(SendError::Full(())), admitted),

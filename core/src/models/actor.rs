@@ -46,7 +46,7 @@ impl Actor for TestActor {
 fn start() -> (Scope, ActorRef<Command>, JoinHandle<()>) {
     let runtime = ManualRuntime::new();
     let scope = Scope::under(&runtime.token());
-    let actor = scope.actor("a", Props::new(|| TestActor)).unwrap();
+    let actor = scope.spawn("a", Props::new(|| TestActor)).unwrap();
     (scope, actor, thread::spawn(move || runtime.run_spawned()))
 }
 
@@ -138,7 +138,7 @@ fn loom_t7_start_against_cancel_of_the_scope() {
         let scope = Arc::new(Scope::under(&runtime.token()));
         let parent = Arc::clone(&scope);
         let starter = thread::spawn(move || {
-            let started = parent.actor("a", Props::new(|| TestActor)).ok();
+            let started = parent.spawn("a", Props::new(|| TestActor)).ok();
             runtime.run_spawned();
             started
         });

@@ -6,7 +6,7 @@
 //! does not track, and models run in parallel.
 
 use crate::events::event::{Event, EventKinds};
-use crate::events::hub::FailureEventHub;
+use crate::events::hub::EventHub;
 use crate::events::subscription::SubscriptionOptions;
 use crate::models::{ManualRuntime, block_on, explore};
 use crate::tree::Tree;
@@ -22,7 +22,7 @@ fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
     explore(|| {
         let tree = Tree::new(ManualRuntime::new());
         let options = SubscriptionOptions::new().capacity(1).kinds(EventKinds::DEAD_LETTERS);
-        let mut subscription = FailureEventHub::of(&tree.events).subscribe_with(options);
+        let mut subscription = EventHub::of(&tree.events).subscribe_with(options);
         let emitter = Arc::clone(&tree);
         let emitting = thread::spawn(move || {
             (0..2).for_each(|_| emitter.events.emit(EventKinds::DEAD_LETTERS, event));
@@ -45,7 +45,7 @@ fn loom_e4_events_and_the_end_against_a_sleeping_subscriber() {
 fn loom_e4_a_subscriber_leaves_while_events_are_emitted() {
     explore(|| {
         let tree = Tree::new(ManualRuntime::new());
-        let hub = FailureEventHub::of(&tree.events);
+        let hub = EventHub::of(&tree.events);
         let options = SubscriptionOptions::new().kinds(EventKinds::DEAD_LETTERS);
         let (leaves, mut stays) = (hub.subscribe_with(options), hub.subscribe_with(options));
         let emitter = Arc::clone(&tree);

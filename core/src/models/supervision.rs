@@ -26,7 +26,7 @@ use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::strategy::OneForAll;
-use crate::tree::supervision::{ChildAction, FailedChild};
+use crate::tree::supervision::{ChildAction, FailedMemberKind};
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
@@ -207,7 +207,7 @@ impl TestChild {
     /// Fails, and halts as ordered.
     fn fail(&self, test: &RestartTest) {
         let failure = self.node.failure(0, Reason::Error("failed on command".into()));
-        let (action, _) = supervision::judge(&self.node, FailedChild::Actor, failure);
+        let (action, _) = supervision::judge(&self.node, FailedMemberKind::Actor, failure);
         assert_eq!(action, ChildAction::Wait(Duration::ZERO));
         self.orders.lock().unwrap().halt = false;
         test.disturbances.add();

@@ -148,11 +148,11 @@ where
 {
     let node = match adopt::new_node(parent.node().tree(), parent, Some(name)) {
         Ok(node) => node,
-        Err(why) => return Err(LaunchError::new(why, work)),
+        Err(reason) => return Err(LaunchError::new(reason, work)),
     };
     let member = Arc::new(BlockingMember { node, kind, running: AtomicBool::new(false), state: Lock::new(JobState::New) });
-    if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
-        return Err(LaunchError::new(why, work));
+    if let Err(reason) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+        return Err(LaunchError::new(reason, work));
     }
     let boxed: BoxedJob = Box::new(move |token| work(token).into_error());
     let too_late = member.state.with(|state| match state {
@@ -283,7 +283,7 @@ impl<T: Send + 'static> Blocking<T> {
             store.with(|slot| *slot = Some(value));
         };
         let task = launch(parent, name, TaskKind::Isolated, keep);
-        let work = task.map(|task| StartedJob { exited: task.exited(), task, output }).map_err(|refused| refused.why);
+        let work = task.map(|task| StartedJob { exited: task.exited(), task, output }).map_err(|refused| refused.reason);
         Self { work }
     }
 }
@@ -294,7 +294,7 @@ impl<T> Future for Blocking<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let job = match &mut self.work {
             Ok(job) => job,
-            Err(why) => return Poll::Ready(Err(BlockingError::Refused(why.clone()))),
+            Err(reason) => return Poll::Ready(Err(BlockingError::Refused(reason.clone()))),
         };
         let exit = core::task::ready!(Pin::new(&mut job.exited).poll(cx));
         Poll::Ready(job.output.with(Option::take).ok_or(BlockingError::Ended(exit)))
@@ -326,7 +326,7 @@ pub enum BlockingError {
 impl fmt::Display for BlockingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(why) => write!(f, "the blocking work was not started: {why}"),
+            Self::Refused(reason) => write!(f, "the blocking work was not started: {reason}"),
             Self::Ended(exit) => write!(f, "the blocking work returned no output: {exit}"),
         }
     }

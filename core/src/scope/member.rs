@@ -22,7 +22,7 @@ use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision::restart_together::Progress;
-use crate::tree::supervision::{ChildAction, FailedChild, FailureStep};
+use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::{Tree, node, supervision, waits};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -147,7 +147,7 @@ impl SupervisedMember for ScopeMember {
             // A supervisor that has failed and is stopping ignores further failures of its
             // children.
             ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
-            ScopeRole::Supervisor => supervision::judge_and_apply(self, FailedChild::Supervisor, failure),
+            ScopeRole::Supervisor => supervision::judge_and_apply(self, FailedMemberKind::Supervisor, failure),
             ScopeRole::Scope | ScopeRole::IsolatedScope => {
                 Arc::clone(&self).apply_action(ChildAction::Stop, failure.clone());
                 // A member above cannot restart a failed scope, so the failure goes up as it is.

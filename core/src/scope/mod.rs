@@ -24,7 +24,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::actor::spawn_started::Starting;
+use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
 #[cfg(feature = "std")]
 use crate::base::block_on;
@@ -193,15 +193,10 @@ impl Scope {
         spawn::actor(&self.member.as_member(), None, props)
     }
 
-    /// Starts an actor. Former name of [`spawn`](Self::spawn).
-    pub fn actor<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        spawn::actor(&self.member.as_member(), Some(name), props)
-    }
-
     /// Starts an actor and waits until its `started` hook has returned `Ok`, including restarts.
     ///
     /// The call itself spawns the actor, which keeps running if the future is dropped.
-    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> SpawnStarted<A> {
         spawn_started::actor(&self.any().member, name, props)
     }
 

@@ -4,7 +4,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::actor::spawn_started::Starting;
+use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::ids::path::ActorPath;
 use crate::scope::member::{ScopeMember, ScopeRole};
@@ -13,7 +13,7 @@ use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::child;
 use crate::tree::child::ChildError;
 use crate::tree::member::{Member, StopMode};
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -89,7 +89,7 @@ impl Supervisor {
     /// Starts an actor and waits until its `started` hook has returned `Ok`, including restarts.
     ///
     /// The call itself spawns the actor, which keeps running if the future is dropped.
-    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> SpawnStarted<A> {
         spawn_started::actor(&self.as_member(), name, props)
     }
 
@@ -138,7 +138,7 @@ impl Supervisor {
     /// Sets the sink for failures that this supervisor passes up. Replaces its own or inherited
     /// sink.
     ///
-    /// [`ParentGuardianSink`](crate::ParentGuardianSink) passes them to the parent, which is the
+    /// [`ParentSink`](crate::ParentSink) passes them to the parent, which is the
     /// default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         let sink: Arc<dyn EscalationSink> = Arc::new(sink);

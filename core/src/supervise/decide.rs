@@ -78,7 +78,7 @@ pub const RESTART_LIMIT_MAX: u32 = 65_536;
 /// Whose restarts count towards the restart limit of a supervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RestartBudget {
+pub enum RestartLimitScope {
     /// The restarts of all children count together. One restart too many stops all children, and
     /// the failure escalates.
     #[default]
@@ -93,7 +93,7 @@ pub enum RestartBudget {
 
 /// The restart rules of a supervisor: which children, how often, and after what wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Restarts {
+pub struct RestartRules {
     /// Which children a restart affects. Default: [`Reach::One`].
     pub reach: Reach,
     /// How many restarts are allowed within any `window`. Default: 3. A value above
@@ -101,17 +101,17 @@ pub struct Restarts {
     pub restarts_max: u32,
     /// The sliding window in which restarts are counted, including both of its ends. Default: 5 s.
     pub window: Duration,
-    /// Whose restarts count together. Default: [`RestartBudget::Shared`].
-    pub budget: RestartBudget,
+    /// Whose restarts count together. Default: [`RestartLimitScope::Shared`].
+    pub limit_scope: RestartLimitScope,
     /// The wait before a restart. Default: `None`, which restarts at once.
     pub backoff: Option<ExponentialBackoff>,
 }
 
-impl Default for Restarts {
+impl Default for RestartRules {
     /// Restarts the failed child at once, at most 3 times within 5 s.
     fn default() -> Self {
         let (restarts_max, window) = RESTART_LIMIT_DEFAULT;
-        Self { reach: Reach::One, restarts_max, window, budget: RestartBudget::Shared, backoff: None }
+        Self { reach: Reach::One, restarts_max, window, limit_scope: RestartLimitScope::Shared, backoff: None }
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Decision {
 }
 
 /// Returns how many restarts are within the window at `now`, and removes the older ones.
-pub(crate) fn count_recent(rules: &Restarts, recent: &mut VecDeque<Instant>, now: Instant) -> u32 {
+pub(crate) fn count_recent(rules: &RestartRules, recent: &mut VecDeque<Instant>, now: Instant) -> u32 {
     while recent.front().is_some_and(|at| now.since(*at) > rules.window) {
         recent.pop_front();
     }
@@ -138,7 +138,7 @@ pub(crate) fn count_recent(rules: &Restarts, recent: &mut VecDeque<Instant>, now
 pub(crate) fn decide(
     directive: SupervisorDirective,
     policy: RestartPolicy,
-    rules: &Restarts,
+    rules: &RestartRules,
     recent: &mut VecDeque<Instant>,
     now: Instant,
 ) -> Decision {
@@ -172,11 +172,11 @@ mod tests {
         Instant::after_start(Duration::from_millis(ms))
     }
 
-    fn rules(restarts_max: u32, window_ms: u64) -> Restarts {
-        Restarts { restarts_max, window: Duration::from_millis(window_ms), ..Restarts::default() }
+    fn rules(restarts_max: u32, window_ms: u64) -> RestartRules {
+        RestartRules { restarts_max, window: Duration::from_millis(window_ms), ..RestartRules::default() }
     }
 
-    fn directives(rules: &Restarts, ordered: SupervisorDirective, failures: &[u64]) -> Vec<SupervisorDirective> {
+    fn directives(rules: &RestartRules, ordered: SupervisorDirective, failures: &[u64]) -> Vec<SupervisorDirective> {
         let mut recent = VecDeque::new();
         let decide = |ms: &u64| decide(ordered, RestartPolicy::Transient, rules, &mut recent, at(*ms)).directive;
         failures.iter().map(decide).collect()
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn s3_fourth_failure_in_the_window_exceeds_the_limit() {
-        let rules = Restarts::default();
+        let rules = RestartRules::default();
         assert_eq!(directives(&rules, Restart, &[0, 1_000, 2_000, 5_000]), [Restart, Restart, Restart, Escalate]);
         assert_eq!(directives(&rules, Restart, &[0, 1_000, 2_000, 5_001]), [Restart; 4]);
     }

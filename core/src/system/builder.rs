@@ -9,7 +9,7 @@ use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::system::System;
 use crate::system::root_context::RootContext;
 use crate::tree::member::Member;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::{Tree, TreeSettings};
 use alloc::boxed::Box;
@@ -172,7 +172,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
     /// Sets the handler for failures that reach the root unhandled. Default: none.
     ///
     /// It runs in the task where the failure arrives and must return quickly. It may begin a
-    /// shutdown ([`RootContext::begin_shutdown`], [`RootContext::kill`]). A failure passed to it
+    /// shutdown ([`RootContext::begin_shutdown`], [`RootContext::cancel`]). A failure passed to it
     /// counts as handled and is not kept for [`take_escalations`](System::take_escalations), unless
     /// the handler panics, which is reported as a failure.
     pub fn on_root_failure(mut self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> Self {

@@ -22,13 +22,13 @@ pub(crate) mod shutdown;
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
-use crate::actor::spawn_started::Starting;
+use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::runtime::Runtime;
 use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
-use crate::events::hub::{FailureEventHub, Listening};
+use crate::events::hub::{EventHub, ListenerHandle};
 use crate::group::builder::GroupBuilder;
 use crate::routing::pool::builder::pool_method;
 use crate::scope::Scope;
@@ -131,7 +131,7 @@ impl System {
     /// let listener = sim.simulate(starting).unwrap();
     /// assert!(listener.is_ok(), "the port is bound");
     /// ```
-    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> Starting<A> {
+    pub fn spawn_started<A: Actor>(&self, name: &str, props: Props<A>) -> SpawnStarted<A> {
         spawn_started::actor(&self.user_member(), name, props)
     }
 
@@ -193,24 +193,24 @@ impl System {
         self.root().unhandled()
     }
 
-    /// Takes the failures that no handler took, including the root handler; see
+    /// Returns and clears the failures that reached the root and were not handled there; see
     /// [`RootContext::take_escalations`].
     pub fn take_escalations(&self) -> Escalations {
         self.root().take_escalations()
     }
 
     /// Returns the event hub of this system, for subscriptions with their own queue.
-    pub fn hub(&self) -> FailureEventHub {
+    pub fn hub(&self) -> EventHub {
         self.root().hub()
     }
 
     /// Calls `listener` for every event from now on; see [`RootContext::on_event`].
-    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> ListenerHandle {
         self.root().on_event(listener)
     }
 
     /// Returns a token that is cancelled when this system begins to end: by a shutdown, a
-    /// [`kill`](Self::kill) or a drop.
+    /// [`cancel`](Self::cancel) or a drop.
     ///
     /// Use it to release resources early, for example to stop accepting connections. Cancelling the
     /// token itself ends nothing.
@@ -235,11 +235,11 @@ impl System {
     }
 
     /// Cancels everything in this system, without waiting.
-    pub fn kill(&self) {
-        node::cancel(&self.root_member(), &Cause::Cancelled);
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&self.root_member(), &cause.into());
     }
 
-    /// Waits until everything has ended, after a [`kill`](Self::kill) or a shutdown begun
+    /// Waits until everything has ended, after a [`cancel`](Self::cancel) or a shutdown begun
     /// elsewhere.
     pub fn ended(&self) -> WaitAll {
         WaitAll::new(self.root_member(), None)

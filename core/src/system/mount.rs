@@ -30,7 +30,7 @@ use crate::system::root_context::RootContext;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::node;
-use crate::tree::supervision::escalate::CustomEscalationSink;
+use crate::tree::supervision::sink::CustomEscalationSink;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::convert::Infallible;
@@ -66,14 +66,14 @@ impl Mounted {
 #[derive(Debug)]
 pub struct MountError {
     /// The reason why the scope refused it.
-    pub why: Refusal,
+    pub reason: Refusal,
     /// The system that was not mounted.
     pub system: System,
 }
 
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "system {} was not mounted: {}", self.system.name(), self.why)
+        write!(f, "system {} was not mounted: {}", self.system.name(), self.reason)
     }
 }
 
@@ -154,7 +154,7 @@ impl System {
         let taken = Arc::clone(&handed_over);
         let props = Props::new(move || MountActor { system: taken.with(Option::take).expect("a temporary actor starts once") })
             .restart(RestartPolicy::Temporary);
-        match scope.actor(&name, props) {
+        match scope.spawn(&name, props) {
             Ok(actor) => {
                 let outer = actor.clone();
                 root.escalate_outside(CustomEscalationSink::new(move |failure: FailureInfo| {
@@ -164,7 +164,7 @@ impl System {
             }
             Err(refused) => {
                 let system = handed_over.with(Option::take).expect("a refused actor was not started");
-                Err(MountError { why: refused.why, system })
+                Err(MountError { reason: refused.reason, system })
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
 use crate::events::failure::FailureInfo;
-use crate::events::hub::{FailureEventHub, Listening};
+use crate::events::hub::{EventHub, ListenerHandle};
 use crate::events::signal::Terminated;
 use crate::ids::path::ActorPath;
 use crate::mailbox::send_error::SendError;
@@ -19,7 +19,7 @@ use crate::tree::any_ref::AnyRef;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Running;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::supervision::unhandled::RootHandler;
 use crate::tree::token::CancelToken;
@@ -105,7 +105,7 @@ impl RootContext {
     pub fn dispatch<M: Send + 'static>(&self, path: &ActorPath, message: M) -> Result<(), DispatchError<M>> {
         match self.lookup(path) {
             Ok(actor) => actor.tell(message).map_err(DispatchError::Send),
-            Err(why) => Err(DispatchError::Lookup { why, message }),
+            Err(reason) => Err(DispatchError::Lookup { reason, message }),
         }
     }
 
@@ -131,13 +131,13 @@ impl RootContext {
     ///
     /// The listener must return quickly. A panic in it does not affect the system. It stays
     /// registered until the handle is stopped; dropping the handle has no effect.
-    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Listening {
+    pub fn on_event(&self, listener: impl Fn(&Event) + Send + Sync + 'static) -> ListenerHandle {
         self.hub().listen(listener)
     }
 
     /// Returns the event hub of this system, for subscriptions with their own queue.
-    pub fn hub(&self) -> FailureEventHub {
-        FailureEventHub::of(&self.root.node().tree().events)
+    pub fn hub(&self) -> EventHub {
+        EventHub::of(&self.root.node().tree().events)
     }
 
     /// Returns the number of failures that reached the root unhandled.
@@ -145,8 +145,8 @@ impl RootContext {
         self.root.node().tree().unhandled.count()
     }
 
-    /// Takes the failures that reached the root and that no root handler took: the first 256 since
-    /// the last call, and the number of further ones.
+    /// Returns and clears the failures that reached the root and were not handled there: the first
+    /// 256 since the last call, and the number of further ones.
     pub fn take_escalations(&self) -> Escalations {
         self.root.node().tree().unhandled.take()
     }
@@ -162,7 +162,7 @@ impl RootContext {
     /// Sets the sink for supervisors without an own or inherited sink.
     ///
     /// See [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to).
-    /// [`ParentGuardianSink`](crate::ParentGuardianSink) restores the default.
+    /// [`ParentSink`](crate::ParentSink) restores the default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
         self.root.node().tree().set_sink(Arc::new(sink));
     }
@@ -210,8 +210,8 @@ impl RootContext {
     }
 
     /// Cancels everything in this system, without waiting.
-    pub fn kill(&self) {
-        node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &Cause::Cancelled);
+    pub fn cancel(&self, cause: impl Into<Cause>) {
+        node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &cause.into());
     }
 }
 
@@ -252,7 +252,7 @@ pub enum DispatchError<M> {
     /// The lookup of the path failed.
     Lookup {
         /// The reason why the lookup failed.
-        why: LookupError,
+        reason: LookupError,
         /// The message that was not sent.
         message: M,
     },
@@ -263,7 +263,7 @@ pub enum DispatchError<M> {
 impl<M> fmt::Display for DispatchError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lookup { why, .. } => write!(f, "{why}"),
+            Self::Lookup { reason, .. } => write!(f, "{reason}"),
             Self::Send(error) => write!(f, "{error}"),
         }
     }
@@ -272,7 +272,7 @@ impl<M> fmt::Display for DispatchError<M> {
 impl<M> fmt::Debug for DispatchError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lookup { why, .. } => f.debug_struct("Lookup").field("why", why).finish_non_exhaustive(),
+            Self::Lookup { reason, .. } => f.debug_struct("Lookup").field("reason", reason).finish_non_exhaustive(),
             Self::Send(error) => f.debug_tuple("Send").field(error).finish(),
         }
     }

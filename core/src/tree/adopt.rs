@@ -24,7 +24,7 @@ pub enum Refusal {
         parent: ActorPath,
     },
     /// The mailbox has capacity 0, so it could never accept a message.
-    NoCapacity,
+    ZeroCapacity,
     /// The parent is shutting down or has ended.
     ShuttingDown {
         /// The path of the parent.
@@ -42,7 +42,7 @@ impl fmt::Display for Refusal {
                     "name {name:?} is taken: {parent} has a live child with this name; choose another name, or wait for its exit"
                 )
             }
-            Self::NoCapacity => f.write_str("mailbox capacity is 0: set it to at least 1"),
+            Self::ZeroCapacity => f.write_str("mailbox capacity is 0: set it to at least 1"),
             Self::ShuttingDown { parent } => write!(f, "{parent} is shutting down or has ended, so it starts no further child"),
         }
     }

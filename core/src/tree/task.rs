@@ -96,14 +96,14 @@ impl fmt::Debug for Task {
 /// unpolled.
 pub struct LaunchError<F> {
     /// Why the future was not launched.
-    pub why: Refusal,
+    pub reason: Refusal,
     // Behind a lock, so that the error is `Sync` although the future may not be.
     future: Lock<F>,
 }
 
 impl<F> LaunchError<F> {
-    pub(crate) fn new(why: Refusal, future: F) -> Self {
-        Self { why, future: Lock::new(future) }
+    pub(crate) fn new(reason: Refusal, future: F) -> Self {
+        Self { reason, future: Lock::new(future) }
     }
 
     /// Returns the future, which was not polled.
@@ -114,13 +114,13 @@ impl<F> LaunchError<F> {
 
 impl<F> fmt::Display for LaunchError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task was not launched: {}", self.why)
+        write!(f, "task was not launched: {}", self.reason)
     }
 }
 
 impl<F> fmt::Debug for LaunchError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LaunchError").field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("LaunchError").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
 
@@ -248,13 +248,13 @@ where
 {
     let node = match adopt::new_node(parent.node().tree(), parent, name) {
         Ok(node) => node,
-        Err(why) => return Err(LaunchError::new(why, future)),
+        Err(reason) => return Err(LaunchError::new(reason, future)),
     };
     let state = TaskState { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
     let member = Arc::new(TaskMember { node, kind, polling, grace, edges: WaitEdges::new(), state: Lock::new(state) });
-    if let Err(why) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
-        return Err(LaunchError::new(why, future));
+    if let Err(reason) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+        return Err(LaunchError::new(reason, future));
     }
     let boxed: BoxFuture<'static, TaskOutcome> = Box::pin(async move { future.await.into_error() });
     let too_late = member.state.with(|state| {

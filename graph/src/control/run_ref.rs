@@ -96,7 +96,7 @@ pub enum RunMessage {
 ///     .set_entry("wait")
 ///     .compile()?;
 ///
-/// let run = graph.run(40).id("sum").within(&runs).into_future();
+/// let run = graph.run(40).id("sum").in_scope(&runs).into_future();
 /// let control = run.control().expect("a run in a scope has a control actor").clone();
 /// control.signal("more", &2).await?;
 /// assert_eq!(run.await?, 42);

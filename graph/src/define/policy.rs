@@ -139,7 +139,7 @@ impl<S: Clone> Policy<S> {
     /// | `Resume` | skips the node: the state stays as before and the node's edges apply |
     /// | `Restart` | retries as [`retry`](Self::retry) allows; default: 3 attempts, no wait |
     /// | `Stop` | ends the run |
-    /// | `Escalate` | ends the run and fails its [scope](crate::RunOptions::within), if any |
+    /// | `Escalate` | ends the run and fails its [scope](crate::RunOptions::in_scope), if any |
     ///
     /// `decide` runs in the task of the run. A panic in it ends the run.
     #[must_use]

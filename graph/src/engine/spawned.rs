@@ -68,7 +68,7 @@ impl<S: Send + 'static> Spawned<S> {
         };
         let task = scope.task().isolated();
         let task = if let Some(grace) = grace { task.cancel_grace(grace) } else { task };
-        let task = task.launch(future).map_err(|error| error.why)?;
+        let task = task.launch(future).map_err(|error| error.reason)?;
         Ok(Self { slot, task })
     }
 

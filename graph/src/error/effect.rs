@@ -69,7 +69,7 @@ impl fmt::Display for EffectError {
             }
             Self::Unanswerable { key } => write!(
                 f,
-                "the wait for {key:?} can never be answered: run the graph with `checkpoint` or `within` a scope; an undo cannot wait"
+                "the wait for {key:?} can never be answered: run the graph with `checkpoint` or `in_scope`; an undo cannot wait"
             ),
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn launch<S: Send + 'static>(
     engine: RunDriver<S>,
 ) -> ScopedRun<S> {
     // The actor ends with the scope.
-    let control = scope.actor(CONTROL, control(Arc::clone(&run_control), inbox)).ok().map(RunRef::new);
+    let control = scope.spawn(CONTROL, control(Arc::clone(&run_control), inbox)).ok().map(RunRef::new);
     let slot = Arc::new(OutcomeSlot(Mutex::new((None, None))));
     let driven = ScopedRunTask { engine: Some(engine), run_control, scope: Arc::clone(&scope), slot: Arc::clone(&slot) };
     // A scope that refuses the task was cancelled meanwhile. Dropping the task stores that outcome.

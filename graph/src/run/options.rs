@@ -205,7 +205,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// # Errors
     /// The run ends with [`Refused`](crate::RunFault::Refused) if the scope accepts no child or
     /// has one with this name.
-    pub fn within<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
+    pub fn in_scope<'b>(self, scope: &'b Scope) -> RunOptions<'b, S>
     where
         'a: 'b,
     {
@@ -214,12 +214,12 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         run
     }
 
-    /// Like [`within`](Self::within), with another name than the id.
-    pub(crate) fn within_as<'b>(self, scope: &'b Scope, name: String) -> RunOptions<'b, S>
+    /// Like [`in_scope`](Self::in_scope), with another name than the id.
+    pub(crate) fn in_scope_as<'b>(self, scope: &'b Scope, name: String) -> RunOptions<'b, S>
     where
         'a: 'b,
     {
-        let mut run = self.within(scope);
+        let mut run = self.in_scope(scope);
         run.start_options().name = Some(name);
         run
     }

@@ -49,8 +49,8 @@ pub enum WorkerEvent {
         /// Why the worker stopped driving it.
         end: RunEnd,
     },
-    /// A run could not be driven. It was released with a rest time, and does not count to the
-    /// limit.
+    /// A run could not be driven. It was released with a rest time, and does not count towards
+    /// the limit.
     Rests {
         /// The id of the run that rests.
         run: String,

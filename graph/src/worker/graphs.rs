@@ -55,7 +55,7 @@ impl KnownGraph {
                     return None;
                 }
             };
-            let run = run.assign(claimed, log_options).within_as(scope, name_of(&id)).id(id);
+            let run = run.assign(claimed, log_options).in_scope_as(scope, name_of(&id)).id(id);
             run.into_future().detach(move |outcome| {
                 ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })

@@ -53,14 +53,14 @@ pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refu
     // Runs that escalate fail this scope only. Other runs continue.
     let core = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
     let task = |name| scope.task().named(name).isolated();
-    task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.why)?;
-    task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.why)?;
-    task("claims").launch(claims::claim_runs(Arc::clone(&core))).map_err(|error| error.why)?;
+    task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.reason)?;
+    task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
+    task("claims").launch(claims::claim_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
     // Scopes close their youngest child first. This actor then starts the close of the worker.
     let actor = Arc::clone(&core);
     let actor =
         Props::new(move || WorkerActor(Arc::clone(&actor))).mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Temporary);
-    scope.actor("control", actor).map_err(|error| error.why)?;
+    scope.spawn("control", actor).map_err(|error| error.reason)?;
     Ok(RunningWorker { core, scope, above: None })
 }
 

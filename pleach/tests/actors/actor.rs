@@ -148,7 +148,7 @@ fn a16_each_stream_item_is_handled_once_and_the_end_closes() {
             }
         };
         let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(99, Duration::from_secs(1))).unwrap();
-        let actor = supervisor.spawn("fed", Props::from_fn(|| (), handle).fed_by(receiver)).unwrap();
+        let actor = supervisor.spawn("fed", Props::from_fn(|| (), handle).with_stream(receiver)).unwrap();
         let feeder = system.scope("feeder").unwrap();
         drop(feeder.launch(async move {
             for n in 0..20 {
@@ -158,7 +158,7 @@ fn a16_each_stream_item_is_handled_once_and_the_end_closes() {
         sim.run(async {
             for n in 100..105 {
                 for _ in 0..random.below(6) {
-                    sim.step_aside().await;
+                    sim.yield_now().await;
                 }
                 // The mailbox works beside the stream until the stream ends.
                 drop(actor.tell(n));
@@ -179,7 +179,7 @@ fn a16_stop_drops_the_stream() {
     let system = sim.system("s");
     let (items, receiver) = futures::channel::mpsc::unbounded::<u32>();
     let props = Props::from_fn(|| (), |(): &mut (), _: u32| Ok::<(), Infallible>(()));
-    let actor = system.spawn("fed", props.fed_by(receiver)).unwrap();
+    let actor = system.spawn("fed", props.with_stream(receiver)).unwrap();
     items.unbounded_send(1).unwrap();
     sim.settle();
     actor.stop();
@@ -207,7 +207,7 @@ fn a16_producer_output_can_feed_an_actor() {
             Ok::<(), Infallible>(())
         };
         let actor =
-            system.spawn("fed", Props::from_fn(|| (), handle).fed_by(produced.filter(|n| std::future::ready(n % 2 == 0))));
+            system.spawn("fed", Props::from_fn(|| (), handle).with_stream(produced.filter(|n| std::future::ready(n % 2 == 0))));
         assert_eq!(sim.run(actor.unwrap().exited()), Exit::Closed);
         assert_eq!(log.take(), [0, 4, 8, 12, 16]);
     });

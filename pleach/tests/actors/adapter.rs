@@ -90,11 +90,11 @@ fn a3_refused_message_is_returned_without_calling_the_adapter() {
 
 #[test]
 fn a4_overflow_policy_applies_to_mapped_messages() {
-    use DeadLetterReason::{Conflated, Newest, Oldest};
+    use DeadLetterReason::{Conflated, DroppedNewest, DroppedOldest};
     for (mailbox, dropped, handled) in [
-        (Mailbox::bounded(2).drop_newest(), [(3, Newest), (4, Newest)], &[1, 2][..]),
-        (Mailbox::bounded(2).drop_oldest(), [(1, Oldest), (2, Oldest)], &[3, 4]),
-        (Mailbox::bounded(2).prioritised().drop_oldest(), [(1, Oldest), (2, Oldest)], &[3, 4]),
+        (Mailbox::bounded(2).drop_newest(), [(3, DroppedNewest), (4, DroppedNewest)], &[1, 2][..]),
+        (Mailbox::bounded(2).drop_oldest(), [(1, DroppedOldest), (2, DroppedOldest)], &[3, 4]),
+        (Mailbox::bounded(2).prioritised().drop_oldest(), [(1, DroppedOldest), (2, DroppedOldest)], &[3, 4]),
         (Mailbox::conflated(), [(1, Conflated), (2, Conflated)], &[4]),
     ] {
         let sim = Sim::new(0);
@@ -124,7 +124,7 @@ fn a6_least_urgent_mapped_message_drops_no_other() {
     let (texts, _) = text_recipient(&actor);
     texts.tell(text(1)).unwrap();
     texts.tell_envelope(PriorityEnvelope::new(text(2), Priority::LOWEST)).unwrap();
-    assert_eq!(dead_letters.take(), [(text(2), DeadLetterReason::Oldest)]);
+    assert_eq!(dead_letters.take(), [(text(2), DeadLetterReason::DroppedOldest)]);
     gate.open();
     sim.settle();
     assert_eq!(log.take(), ["1000", "1"]);

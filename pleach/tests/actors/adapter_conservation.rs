@@ -53,7 +53,7 @@ fn a2_counts_are_exact_with_adapters() {
                         tasks.push((plain, senders.launch(sending).unwrap()));
                     }
                     7 => gate.open(),
-                    _ => sim.step_aside().await,
+                    _ => sim.yield_now().await,
                 }
                 // A dropped mapped send was never accepted. A dropped plain send may have been
                 // accepted.

@@ -137,7 +137,7 @@ fn a13_control_messages_go_before_messages_of_any_behaviour() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let mapped = Valve::props(&log).map_system(|_| Some(Msg::Signalled));
+    let mapped = Valve::props(&log).map_signals(|_| Some(Msg::Signalled));
     let valve = system.spawn("valve", mapped.mailbox(Mailbox::unbounded())).unwrap();
     tell(&valve, [Msg::Open]);
     sim.settle();

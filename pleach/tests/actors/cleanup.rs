@@ -26,7 +26,7 @@ fn s8_panic_in_the_drop_of_a_factory_or_a_feed_is_recorded() {
         let _in_feed = &in_feed;
         std::task::Poll::Pending
     });
-    let actor = system.spawn("actor", Props::from_fn(make, ignore).fed_by(feed)).unwrap();
+    let actor = system.spawn("actor", Props::from_fn(make, ignore).with_stream(feed)).unwrap();
     sim.settle();
     actor.close();
     assert_eq!(sim.run(actor.exited()), Exit::Closed);

@@ -154,8 +154,8 @@ const CASES: &[Case] = &[
         let props = Props::from_fn(|| (), |(), ()| Err("no")).describe(|_| fail());
         system.spawn("describe", props).unwrap().tell(()).unwrap();
     }),
-    ("Props::map_system", |_, system, _| {
-        let props = TestActor::props(&Log::new()).map_system(|_| fail());
+    ("Props::map_signals", |_, system, _| {
+        let props = TestActor::props(&Log::new()).map_signals(|_| fail());
         let parent = system.spawn("map", props).unwrap();
         parent.tell(Job::act(|cx| cx.spawn("other", TestActor::props(&Log::new())).unwrap().stop())).unwrap();
     }),

@@ -71,7 +71,7 @@ impl TestSystem {
             let policy = Policy::any(random);
             policies.push(policy);
             let props = policy.apply_to(props);
-            let props = if random.below(6) == 0 { props.fed_by(feed(&ledger, number)) } else { props };
+            let props = if random.below(6) == 0 { props.with_stream(feed(&ledger, number)) } else { props };
             let name = format!("actor-{number}");
             let spawned = if random.below(2) == 0 { supervisor.spawn(&name, props) } else { system.spawn(&name, props) };
             others.lock().unwrap().push(spawned.unwrap());
@@ -231,7 +231,7 @@ fn run_schedule(sim: &Sim) {
             match random.below(8) {
                 0 => test.disturb(&mut random),
                 1 => sim.sleep(Duration::from_millis(1)).await,
-                2 => sim.step_aside().await,
+                2 => sim.yield_now().await,
                 _ => test.send(sim, &mut random),
             }
         }
@@ -244,7 +244,7 @@ fn run_schedule(sim: &Sim) {
         test.check();
     }
     match random.below(3) {
-        0 => test.system.kill(),
+        0 => test.system.cancel(Cause::Cancelled),
         1 => drop(sim.run(test.system.shutdown(Duration::from_secs(1)))),
         _ => test.actors.iter().for_each(ActorRef::stop),
     }
@@ -273,7 +273,7 @@ fn a2_dropped_runtime_leaves_no_message_without_an_outcome() {
             for _ in 0..30 {
                 match random.below(8) {
                     0 => sim.sleep(Duration::from_millis(1)).await,
-                    1 => sim.step_aside().await,
+                    1 => sim.yield_now().await,
                     _ => test.send(&sim, &mut random),
                 }
             }

@@ -218,7 +218,7 @@ fn polls_of_a_busy_actor(mailbox: Mailbox, fed: bool, messages: u32) -> usize {
         Ok(())
     };
     let props = Props::from_fn(|| (), handle).mailbox(mailbox);
-    let props = if fed { props.fed_by(futures::stream::iter(0..messages)) } else { props };
+    let props = if fed { props.with_stream(futures::stream::iter(0..messages)) } else { props };
     let busy = system.spawn("busy", props).unwrap();
     me.set(busy.clone()).unwrap();
     if !fed {
@@ -261,7 +261,7 @@ fn a9_idle_system_makes_no_poll() {
         let (system, log) = (sim.system("s"), Log::new());
         let kinds = [Mailbox::default(), Mailbox::conflated(), Mailbox::bounded(2).prioritised()];
         let actors: Vec<_> = kinds.map(|kind| system.spawn_unnamed(TestActor::props(&log).mailbox(kind)).unwrap()).into();
-        let fed = TestActor::props(&log).fed_by(futures::stream::pending());
+        let fed = TestActor::props(&log).with_stream(futures::stream::pending());
         let fed = system.spawn("fed", fed).unwrap();
         for actor in actors.iter().chain([&fed]) {
             actor.tell(Job::Note(1)).unwrap();
@@ -293,7 +293,7 @@ fn a9_a_million_dead_letters_take_many_polls() {
     let mut dropped = 0;
     sim.run(async {
         while actor.exit().is_none() {
-            sim.step_aside().await;
+            sim.yield_now().await;
             let now = actor.counts().dead_lettered;
             max_per_poll = max_per_poll.max(now - dropped);
             dropped = now;

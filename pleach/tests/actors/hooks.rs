@@ -136,7 +136,7 @@ fn a17_stopped_has_a_new_token_and_the_grace_after_a_cancel() {
             let start = sim.now();
             actor.cancel("enough");
             // A second cancel, of the whole system, does not cancel the hook.
-            system.kill();
+            system.cancel(Cause::Cancelled);
             assert_eq!(sim.run(actor.exited()), Exit::Cancelled(Cause::from("enough")));
             let expected = ["started", "message", "stopping, cancelled: enough", "done waiting"];
             assert_eq!(log.take(), expected[..if hung { 3 } else { 4 }]);

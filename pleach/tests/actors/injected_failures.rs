@@ -135,7 +135,7 @@ fn s8_every_injected_failure_gives_one_record() {
             fed.inject(Point::Feed).ok();
             std::task::Poll::Pending
         });
-        let actor = supervisor.spawn("failing", props.fed_by(feed)).unwrap();
+        let actor = supervisor.spawn("failing", props.with_stream(feed)).unwrap();
         actor.on_done(move |_| drop(done.inject(Point::OnDone)));
         actor.tell(FailingMessage(None)).unwrap();
         let dead = TestActor::spawn(&system, "dead");

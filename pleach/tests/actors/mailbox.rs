@@ -51,9 +51,9 @@ fn a4_queued_messages_never_exceed_the_capacity() {
                 match random.below(6) {
                     0 => {
                         gate.open();
-                        sim.step_aside().await;
+                        sim.yield_now().await;
                     }
-                    1 => sim.step_aside().await,
+                    1 => sim.yield_now().await,
                     2 => drop(actor.try_send(Job::Pass(gate.clone(), n))),
                     3 => drop(poll_once(&mut actor.send(note(n)))),
                     _ => drop(actor.tell(Job::Pass(gate.clone(), n))),
@@ -96,7 +96,7 @@ fn a4_drop_newest_drops_a_message_sent_when_full() {
     gate.open();
     sim.settle();
     assert_eq!(log.take(), texts([1_000, 1, 2]));
-    assert_eq!(dead_letters.take(), [3, 4].map(|n| (n.to_string(), DeadLetterReason::Newest)));
+    assert_eq!(dead_letters.take(), [3, 4].map(|n| (n.to_string(), DeadLetterReason::DroppedNewest)));
     assert_eq!(actor.counts(), Counts { accepted: 5, handled: 3, failed: 0, dead_lettered: 2 });
 }
 
@@ -110,7 +110,7 @@ fn a4_drop_oldest_drops_the_oldest_queued_message() {
     assert!(matches!(actor.try_send(note(5)), Err(SendError::Full(Job::Note(5)))));
     assert_eq!(
         dead_letters.take(),
-        [1, 2].map(|n| (n.to_string(), DeadLetterReason::Oldest)),
+        [1, 2].map(|n| (n.to_string(), DeadLetterReason::DroppedOldest)),
         "at once, and not the current message"
     );
     gate.open();
@@ -153,7 +153,7 @@ fn a4_zero_capacity_is_refused_and_zero_sized_messages_work() {
     let system = sim.system("s");
     let props = || Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(()));
     let refused = system.spawn("none", props().mailbox(Mailbox::bounded(0))).unwrap_err();
-    assert_eq!(refused.why, Refusal::NoCapacity);
+    assert_eq!(refused.reason, Refusal::ZeroCapacity);
     let actor = system.spawn("none", refused.into_props().mailbox(Mailbox::bounded(3))).expect("the props were returned");
     (0..3).for_each(|_| actor.tell(()).unwrap());
     assert_eq!(actor.tell(()), Err(SendError::Full(())));
@@ -180,7 +180,7 @@ fn a4_waiting_sends_get_room_in_order() {
             // While senders wait, no other message is accepted.
             while actor.counts().accepted < 6 {
                 assert!(matches!(actor.tell(note(9)), Err(SendError::Full(_))));
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
         });
         sim.settle();
@@ -311,7 +311,7 @@ fn a3_dropped_send_loses_no_message_and_no_capacity() {
             .collect();
         sim.run(async {
             for _ in 0..random.below(12) {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             for task in &tasks {
                 match random.below(3) {
@@ -320,7 +320,7 @@ fn a3_dropped_send_loses_no_message_and_no_capacity() {
                     _ => {}
                 }
                 if random.below(2) == 0 {
-                    sim.step_aside().await;
+                    sim.yield_now().await;
                 }
             }
         });
@@ -335,7 +335,7 @@ fn a3_dropped_send_loses_no_message_and_no_capacity() {
         actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
         sim.run(async {
             while actor.queued() > 0 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
         });
         (0..capacity).for_each(|_| actor.tell(note(7)).unwrap());

@@ -18,7 +18,7 @@ mod hooks;
 mod injected_failures;
 mod ledger;
 mod mailbox;
-mod map_system;
+mod map_signals;
 mod pool;
 mod pool_restart;
 mod pool_workers;

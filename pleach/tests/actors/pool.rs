@@ -127,11 +127,11 @@ fn a13_pool_that_cannot_be_built_leaves_nothing_behind() {
     let sim = Sim::new(0);
     let (system, log) = (sim.system("s"), Log::new());
     let pool = |name: &str, size| system.pool(name, size, worker_props(&log)).build();
-    assert!(matches!(pool("none", 0), Err(PoolError::NoWorkers)));
+    assert!(matches!(pool("none", 0), Err(PoolError::ZeroWorkers)));
     assert!(matches!(pool("huge", POOL_SIZE_MAX + 1), Err(PoolError::TooMany(size)) if size == POOL_SIZE_MAX + 1));
     assert!(matches!(pool("", 1), Err(PoolError::Refused(Refusal::Name(_)))));
     let no_room = |index| worker_props(&Log::new())(index).mailbox(Mailbox::bounded(2 - index));
-    assert!(matches!(system.pool("no-capacity", 3, no_room).build(), Err(PoolError::Refused(Refusal::NoCapacity))));
+    assert!(matches!(system.pool("no-capacity", 3, no_room).build(), Err(PoolError::Refused(Refusal::ZeroCapacity))));
     let records = failures(&system);
     let panics = |index| if index < 2 { worker_props(&Log::new())(index) } else { panic!("{INJECTED} into the props") };
     assert!(matches!(system.pool("panics", 3, panics).build(), Err(PoolError::Failed(_))));
@@ -140,13 +140,13 @@ fn a13_pool_that_cannot_be_built_leaves_nothing_behind() {
     assert_eq!(system.root().running().len(), 2, "only the two guardians run");
     let built = pool("same-name", 1).unwrap();
     assert!(matches!(pool("same-name", 1), Err(PoolError::Refused(Refusal::NameTaken { .. }))));
-    assert!(matches!(built.resize(0), Err(PoolError::NoWorkers)));
+    assert!(matches!(built.resize(0), Err(PoolError::ZeroWorkers)));
     assert!(matches!(built.resize(usize::MAX), Err(PoolError::TooMany(usize::MAX))));
     assert_eq!(built.size(), 1);
     built.any().stop();
     sim.settle();
     assert!(matches!(built.resize(2), Err(PoolError::Refused(Refusal::ShuttingDown { .. }))));
-    let error = pleach::Error::from(PoolError::NoWorkers);
+    let error = pleach::Error::from(PoolError::ZeroWorkers);
     assert!(error.to_string().contains("at least 1"), "{error}");
 }
 

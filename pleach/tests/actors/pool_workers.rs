@@ -244,7 +244,7 @@ fn a13_no_message_is_lost_while_a_pool_is_resized() {
             for _ in 0..12 {
                 pool.resize(1 + sim.runtime().random() as usize % 5).unwrap();
                 for _ in 0..sim.runtime().random() % 5 {
-                    sim.step_aside().await;
+                    sim.yield_now().await;
                 }
             }
             senders.wait_all().await.unwrap();

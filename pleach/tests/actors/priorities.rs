@@ -61,8 +61,13 @@ fn a6_drop_oldest_keeps_more_urgent_messages() {
     let dead_letters = dead_letters(&system);
     let (actor, log, gate) = busy_actor(&sim, &system, Mailbox::bounded(2).prioritised().drop_oldest());
     let tell = |n, priority| actor.tell_envelope(PriorityEnvelope::new(note(n), Priority::new(priority).unwrap())).unwrap();
-    let dropped =
-        || dead_letters.take().into_iter().map(|(text, reason)| (text, reason == DeadLetterReason::Oldest)).collect::<Vec<_>>();
+    let dropped = || {
+        dead_letters
+            .take()
+            .into_iter()
+            .map(|(text, reason)| (text, reason == DeadLetterReason::DroppedOldest))
+            .collect::<Vec<_>>()
+    };
     let oldest = |n: u32| vec![(n.to_string(), true)];
     tell(1, 7);
     tell(2, 5);

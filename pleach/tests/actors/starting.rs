@@ -3,7 +3,7 @@
 
 use crate::common::{Gate, Job, Log, TestActor};
 use pleach::BoxError;
-use pleach::actor::{NotStarted, Starting};
+use pleach::actor::{SpawnStarted, SpawnStartedError};
 use pleach::prelude::*;
 use pleach::sim::explore;
 
@@ -39,7 +39,7 @@ fn w11_spawn_started_is_ready_after_the_started_hook() {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         let scope = system.scope("scope").unwrap();
-        type Spawn<'a> = &'a dyn Fn(Props<SlowStart>) -> Starting<SlowStart>;
+        type Spawn<'a> = &'a dyn Fn(Props<SlowStart>) -> SpawnStarted<SlowStart>;
         let parents: [Spawn<'_>; 3] =
             [&|props| system.spawn_started("a", props), &|props| supervisor.spawn_started("a", props), &|props| {
                 scope.spawn_started("a", props)
@@ -65,7 +65,7 @@ fn w11_spawn_started_reports_an_actor_that_never_started() {
         let starting = system.spawn_started("a", slow_start(&gate, &log, 0).restart(RestartPolicy::Temporary));
         sim.settle();
         let second = sim.run(system.spawn_started("a", slow_start(&gate, &log, 0)));
-        assert!(matches!(second, Err(NotStarted::Refused(_))));
+        assert!(matches!(second, Err(SpawnStartedError::Refused(_))));
         system.root().lookup_any(&"/user/a".parse().unwrap()).unwrap().cancel("no");
         let error = sim.run(starting).err().unwrap();
         assert_eq!(error.to_string(), "/user/a ended before it had started: cancelled: no");

@@ -124,7 +124,7 @@ fn a13_subscription_survives_a_restart_of_the_subscriber() {
             for n in 0..10 {
                 // Before, during and after the restart.
                 assert_eq!(topic.publish(n).await, DELIVERED);
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
         });
         sim.settle();
@@ -235,7 +235,7 @@ fn a13_publish_reports_match_the_counts() {
                 let policies = [SlowSubscriber::Drop, SlowSubscriber::Unsubscribe, SlowSubscriber::Wait];
                 let subscription = topic.subscribe(&actor, policies[runtime.random() as usize % 3]);
                 for _ in 0..runtime.random() % 4 {
-                    sim.step_aside().await;
+                    sim.yield_now().await;
                 }
                 match runtime.random() % 4 {
                     0 => subscription.unsubscribe(),

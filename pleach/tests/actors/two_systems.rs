@@ -115,7 +115,7 @@ fn w4_asks_and_topics_work_across_systems() {
             assert!(log.seen().contains(&"3".to_string()), "{:?}", log.seen());
             assert!(system.counts().is_settled() && system.failures() == 0, "{}", system.counts());
         }
-        right.kill();
+        right.cancel(Cause::Cancelled);
         sim.settle();
         let ended = sim.run(second.ask(|reply| Job::Answer(reply, 1)));
         assert!(matches!(ended, Err(AskError::Cancelled(_))), "{ended:?}");

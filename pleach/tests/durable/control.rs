@@ -60,7 +60,7 @@ fn c9_run_in_a_scope_is_found_by_path_and_controlled_by_messages() {
     explore(0..30, |sim| {
         let system = sim.system("test");
         let scope = system.scope("runs").unwrap();
-        let run = adding().run(1).within(&scope).id("run-7").into_future();
+        let run = adding().run(1).in_scope(&scope).id("run-7").into_future();
         sim.settle();
         let found = RunRef::find(&system.root(), &path("/user/runs/run-7")).unwrap();
         assert_eq!(Some(&found), run.control());
@@ -86,7 +86,7 @@ fn c9_run_in_a_scope_is_found_by_path_and_controlled_by_messages() {
 fn c9_unreadable_signals_are_rejected_and_repeated_ones_count_once() {
     let sim = Sim::new(1);
     let scope = sim.scope();
-    let run = adding().run(0).within(&scope).into_future();
+    let run = adding().run(0).in_scope(&scope).into_future();
     let control = run.control().unwrap().clone();
     sim.run(async {
         control.signal("go", &"no number").await.unwrap();
@@ -113,7 +113,7 @@ fn c9_unreadable_signals_are_rejected_and_repeated_ones_count_once() {
 fn c9_paused_run_starts_no_node_and_continues_on_resume() {
     explore(0..30, |sim| {
         let (scope, log) = (sim.scope(), Log::<String>::new());
-        let run = three().run(0).within(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
+        let run = three().run(0).in_scope(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
             sleep(sim, 500).await;
@@ -134,7 +134,7 @@ fn c9_paused_run_starts_no_node_and_continues_on_resume() {
 fn c9_cancelled_run_is_stopped_inside_its_node() {
     let sim = Sim::new(1);
     let (scope, log) = (sim.scope(), Log::<String>::new());
-    let run = three().run(0).within(&scope).extension(log).extension(sim.runtime()).into_future();
+    let run = three().run(0).in_scope(&scope).extension(log).extension(sim.runtime()).into_future();
     let control = run.control().unwrap().clone();
     let error = sim.run(async {
         sleep(&sim, 1_500).await;
@@ -175,7 +175,7 @@ fn c9_pause_stops_all_branches_and_subgraphs() {
     for (millis, started) in [(500, 1), (1_500, 51), (2_500, 101), (3_500, 151)] {
         let sim = Sim::new(millis);
         let (scope, log) = (sim.scope(), Log::<String>::new());
-        let run = graph.run(0).within(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
+        let run = graph.run(0).in_scope(&scope).extension(log.clone()).extension(sim.runtime()).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
             sleep(&sim, millis).await;
@@ -194,7 +194,7 @@ fn c9_stored_run_stays_paused_across_drivers_until_resumed() {
     explore(0..30, |sim| {
         let (scope, log, store) = (sim.scope(), Log::<String>::new(), MemoryStore::on(sim.runtime()));
         let graph = three();
-        let run = graph.run(0).id("r").checkpoint(&store).within(&scope).extension(log.clone()).extension(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).in_scope(&scope).extension(log.clone()).extension(sim.runtime());
         let run = run.into_future();
         let control = run.control().unwrap().clone();
         let resume = || graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
@@ -303,7 +303,7 @@ fn c9_accepted_signal_survives_its_driver_and_is_taken_once() {
     explore(0..100, |sim| {
         let (scope, store) = (sim.scope(), MemoryStore::on(sim.runtime()));
         let graph = adding();
-        let run = graph.run(0).id("r").checkpoint(&store).within(&scope).into_future();
+        let run = graph.run(0).id("r").checkpoint(&store).in_scope(&scope).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
             // The run may not be stored yet, or be paused already. Then send the signal through the
@@ -314,7 +314,7 @@ fn c9_accepted_signal_survives_its_driver_and_is_taken_once() {
             }
             // Drop the run at any moment from here on.
             for _ in 0..sim.seed() % 20 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             drop(run);
             scope.wait_all().await.unwrap();
@@ -335,7 +335,7 @@ fn c9_interrupt_of_an_in_memory_run_is_answered() {
     let graph = Graph::new("ask").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
     let sim = Sim::new(3);
     let scope = sim.scope();
-    let run = graph.run(4).within(&scope).into_future();
+    let run = graph.run(4).in_scope(&scope).into_future();
     let control = run.control().unwrap().clone();
     sim.run(async { control.resume_with("approve", &true).await }).unwrap();
     assert_eq!(sim.run(run).unwrap(), 5);

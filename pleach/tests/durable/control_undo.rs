@@ -32,7 +32,7 @@ fn c9_in_memory_run_can_be_inspected_while_it_is_undone() {
     explore(0..20, |sim: &Sim| {
         let (gate, log) = (Gate::new(), Log::new());
         let scope = sim.scope();
-        let run = failing(&gate, &log).run(7).within(&scope).into_future();
+        let run = failing(&gate, &log).run(7).in_scope(&scope).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
             sim.sleep(Duration::from_secs(1)).await;

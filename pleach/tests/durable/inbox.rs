@@ -98,7 +98,7 @@ fn c8_undecodable_answer_is_reported_once_and_leaves_the_inbox() {
 fn c9_unread_signals_of_an_in_memory_run_leave_room_for_an_answer() {
     let sim = Sim::new(1);
     let scope = sim.scope();
-    let run = asking().run(4).within(&scope).into_future();
+    let run = asking().run(4).in_scope(&scope).into_future();
     let control = run.control().unwrap().clone();
     sim.run(async {
         for _ in 0..INBOX_MAX {

@@ -196,7 +196,7 @@ fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
     assert_eq!(seen(), [question()]);
     // An in-memory run shows the same.
     let scope = world.sim.scope();
-    let run = graph.run(vec![]).within(&scope).into_future();
+    let run = graph.run(vec![]).in_scope(&scope).into_future();
     world.sim.settle();
     let view = world.sim.run(run.control().unwrap().look()).unwrap();
     assert!(view.waits().any(|wait| wait.question == question().1) && view.waits().any(|wait| wait.is_signal));

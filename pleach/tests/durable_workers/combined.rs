@@ -214,7 +214,7 @@ fn c9_run_whose_scope_is_cancelled_is_released_and_can_be_resumed() {
         let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let root = sim.token();
         let scope = Scope::under(&root);
-        let run = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).within(&scope).into_future();
+        let run = with(&sim, &outside, graph.run(0).id("r").checkpoint(&store)).in_scope(&scope).into_future();
         let (t, clock) = (root.clone(), sim.runtime());
         sim.runtime().spawn(Box::pin(async move {
             clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;

@@ -97,6 +97,6 @@ fn d4_sleeping_nodes_are_deterministic() {
             sim.sleep(Duration::from_micros(1_700)).await;
             (futures::future::join_all(runs).await, stored.await.unwrap())
         });
-        seen.into_iter().chain([stored]).flatten().for_each(|at| sim.note(at));
+        seen.into_iter().chain([stored]).flatten().for_each(|at| sim.mix_into_trace(at));
     });
 }

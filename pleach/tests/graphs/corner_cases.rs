@@ -163,7 +163,7 @@ fn f11_escalate_inside_a_subgraph_reports_up_the_tree() {
         .set_entry("sub")
         .compile()
         .unwrap();
-    assert!(sim.run(async { graph.run(5).within(&scope).await }).is_err());
+    assert!(sim.run(async { graph.run(5).in_scope(&scope).await }).is_err());
     sim.settle();
     assert!(matches!(sibling.any().exit(), Some(Exit::Cancelled(Cause::Failed(_)))), "not escalated");
 }

@@ -147,7 +147,7 @@ fn f7_grace_begins_at_deadline_scope_cancel_and_command() {
             assert_eq!(cancelled(&sim.run(run).unwrap_err()), ("tidy".into(), true, Some(end)));
 
             let scope = sim.scope();
-            let run = graph.run(1).within(&scope).into_future();
+            let run = graph.run(1).in_scope(&scope).into_future();
             let control = run.control().unwrap().clone();
             let error = sim.run(async {
                 sim.sleep(Duration::from_secs(1)).await;
@@ -156,7 +156,7 @@ fn f7_grace_begins_at_deadline_scope_cancel_and_command() {
             });
             assert_eq!(cancelled(&error), ("tidy".into(), true, Some(end)));
 
-            let run = graph.run(1).within(&scope).into_future();
+            let run = graph.run(1).in_scope(&scope).into_future();
             let error = sim.run(async {
                 sim.sleep(Duration::from_secs(1)).await;
                 scope.cancel("all of it");
@@ -182,7 +182,7 @@ fn f7_dropped_run_drops_its_node_at_once() {
         assert_eq!(log.take(), ["began", "dropped"]);
 
         let scope = sim.scope();
-        let run = graph.run(1).within(&scope).into_future();
+        let run = graph.run(1).in_scope(&scope).into_future();
         sim.settle();
         let before = sim.now();
         drop(run);
@@ -191,7 +191,7 @@ fn f7_dropped_run_drops_its_node_at_once() {
         assert!(scope.children().is_empty());
 
         // Also during its grace.
-        let run = two(sim, &log, 4, true).run(1).within(&scope).into_future();
+        let run = two(sim, &log, 4, true).run(1).in_scope(&scope).into_future();
         let control = run.control().unwrap().clone();
         sim.run(async {
             sim.sleep(Duration::from_secs(1)).await;

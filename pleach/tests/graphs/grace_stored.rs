@@ -41,7 +41,7 @@ fn f7_stored_run_in_a_scope_commits_the_step_of_its_grace() {
         let graph = graph.add_edge("inner", END).set_entry("inner").compile().unwrap();
         let scope = sim.scope();
         sim.run(async {
-            let run = graph.run(1).id("r").checkpoint(&store).within(&scope).into_future();
+            let run = graph.run(1).id("r").checkpoint(&store).in_scope(&scope).into_future();
             sim.sleep(Duration::from_secs(1)).await;
             scope.cancel("all of it");
             let error = run.await.unwrap_err();

@@ -177,7 +177,7 @@ fn f11_escalate_reports_up_the_tree_but_stop_does_not() {
         let scope = sim.scope();
         let sibling = scope.launch(pending::<()>()).unwrap();
         let graph = one(flaky(9, &Log::new()), Policy::new().on_error(move |_| directive)).compile().unwrap();
-        let outcome = sim.run(async { graph.run(5).within(&scope).id("run-1").await });
+        let outcome = sim.run(async { graph.run(5).in_scope(&scope).id("run-1").await });
         assert!(matches!(outcome.unwrap_err().fault(), RunFault::Node(_)));
         sim.settle();
         sibling.any().exit()

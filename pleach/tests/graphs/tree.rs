@@ -36,11 +36,11 @@ fn t4_run_in_a_scope_is_one_child_that_exits_once() {
             }
         });
         let graph = held();
-        let run = graph.run(0).within(&scope).id("run-7").into_future();
+        let run = graph.run(0).in_scope(&scope).id("run-7").into_future();
         assert_eq!(scope.children().len(), 1);
         assert!(scope.children()[0].path().to_string().ends_with("/runs/run-7"));
         // The name is taken while the run executes. The state of the second run is returned.
-        let second = graph.run(5).within(&scope).id("run-7").into_future();
+        let second = graph.run(5).in_scope(&scope).id("run-7").into_future();
         let error = sim.run(second).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Refused(pleach::actor::Refusal::NameTaken { .. })));
         assert_eq!(error.into_state(), Some(5));
@@ -55,7 +55,7 @@ fn t4_run_in_a_scope_is_one_child_that_exits_once() {
 fn t4_cancelling_the_scope_cancels_the_run_inside_its_node() {
     explore(0..50, |sim| {
         let scope = sim.scope();
-        let run = held().run(1).within(&scope).keep_state().into_future();
+        let run = held().run(1).in_scope(&scope).keep_state().into_future();
         let token = scope.token();
         sim.settle();
         assert!(scope.try_wait_all().is_err());
@@ -66,7 +66,7 @@ fn t4_cancelling_the_scope_cancels_the_run_inside_its_node() {
         assert_eq!(error.into_state(), Some(2));
         assert_eq!(sim.tasks_alive(), 0);
         // The scope accepts no further runs.
-        let error = sim.run(async { held().run(1).within(&scope).await }).unwrap_err();
+        let error = sim.run(async { held().run(1).in_scope(&scope).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Refused(_)));
     });
 }
@@ -75,7 +75,7 @@ fn t4_cancelling_the_scope_cancels_the_run_inside_its_node() {
 fn t4_dropping_a_run_cancels_it_but_not_its_scope() {
     let sim = Sim::new(1);
     let scope = sim.scope();
-    let run = held().run(1).within(&scope).into_future();
+    let run = held().run(1).in_scope(&scope).into_future();
     sim.settle();
     drop(run);
     sim.run(async { scope.wait_all().await }).unwrap();

@@ -145,7 +145,7 @@ fn f12_undo_cancelled_with_its_scope_is_reported_as_failed() {
         .compile()
         .unwrap();
     let scope = sim.scope();
-    let run = graph.run(1).within(&scope).into_future();
+    let run = graph.run(1).in_scope(&scope).into_future();
     sim.settle();
     scope.cancel("everything ends");
     let error = sim.run(run).unwrap_err();

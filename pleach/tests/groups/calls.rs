@@ -3,7 +3,7 @@
 use crate::common::tasks::{AliveCount, after, gated, numbers, spawn_on};
 use crate::common::{Gate, Log, poll_once};
 use futures::StreamExt;
-use pleach::group::{GroupError, NotTaken};
+use pleach::group::{GoRejection, GroupError};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn g1_go_after_close_returns_the_task_unpolled() {
     assert_eq!((refused.cause.clone(), refused.group.clone()), (None, group.path()));
     assert!(refused.to_string().contains("is closed"));
     let tried = group.try_go(task(&polled)).unwrap_err();
-    assert_eq!(tried.why, NotTaken::Closed(None));
+    assert_eq!(tried.reason, GoRejection::Closed(None));
     sim.settle();
     assert_eq!((polled.load(Ordering::SeqCst), group.in_flight()), (0, 0));
     // The returned task is unchanged.
@@ -248,7 +248,7 @@ fn g4_results_come_in_completion_order() {
 #[test]
 fn group_with_a_limit_or_a_buffer_of_zero_is_refused() {
     let sim = Sim::new(1);
-    assert_eq!(numbers(&sim).limit(0).build().unwrap_err(), GroupError::NoLimit);
-    assert_eq!(numbers(&sim).buffer(0).build().unwrap_err(), GroupError::NoBuffer);
-    assert_eq!(numbers(&sim).limit(0).in_place().unwrap_err(), GroupError::NoLimit);
+    assert_eq!(numbers(&sim).limit(0).build().unwrap_err(), GroupError::ZeroLimit);
+    assert_eq!(numbers(&sim).buffer(0).build().unwrap_err(), GroupError::ZeroBuffer);
+    assert_eq!(numbers(&sim).limit(0).in_place().unwrap_err(), GroupError::ZeroLimit);
 }

@@ -169,7 +169,7 @@ fn g13_busy_tasks_in_their_grace_share_the_runner() {
 fn g13_deadline_during_the_grace_drops_the_task() {
     let sim = Sim::new(1);
     let group = numbers(&sim).cancel_grace(GRACE).build().unwrap();
-    group.task().within(Duration::from_secs(2)).try_go(forever(())).unwrap();
+    group.task().timeout(Duration::from_secs(2)).try_go(forever(())).unwrap();
     sim.settle();
     let start = sim.now();
     group.cancel("enough");
@@ -188,7 +188,7 @@ fn g13_panic_in_the_drop_of_a_result_fails_its_task() {
         token.cancelled().await;
         PanicOnDrop
     };
-    group.task().named("panicking").try_go(task).map_err(|refused| refused.why).unwrap();
+    group.task().named("panicking").try_go(task).map_err(|refused| refused.reason).unwrap();
     sim.settle();
     group.cancel("enough");
     let error = sim.run(group.next()).unwrap().err().unwrap();

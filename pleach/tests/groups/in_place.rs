@@ -3,7 +3,7 @@
 use crate::common::tasks::{AliveCount, after, forever, gated, numbers};
 use crate::common::{Gate, Log, poll_once, quiet};
 use futures::StreamExt;
-use pleach::group::{InPlace, NotTaken, PanicPolicy};
+use pleach::group::{GoRejection, InPlace, PanicPolicy};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::future::{pending, poll_fn};
@@ -141,7 +141,7 @@ fn g12_go_polls_the_others_while_it_waits_for_a_slot() {
                 .unwrap();
             assert!(group.in_flight() <= 2);
         }
-        assert_eq!(group.try_go(after(0, 0)).map_err(|refused| refused.why), Err(NotTaken::Full));
+        assert_eq!(group.try_go(after(0, 0)).map_err(|refused| refused.reason), Err(GoRejection::Full));
         group.wait().await.unwrap();
     });
     assert_eq!((group.unread(), alive.max()), (20, 2));
@@ -160,7 +160,7 @@ fn g12_several_readers_are_served_and_share_the_polling() {
         let feed = async {
             for n in 0..30 {
                 group.go(after(n % 4, n)).await.unwrap();
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             group.close();
         };

@@ -2,7 +2,7 @@
 
 use crate::common::tasks::{AliveCount, after, forever, gated, numbers, spawn_on};
 use crate::common::{Log, poll_once};
-use pleach::group::NotTaken;
+use pleach::group::GoRejection;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
 use std::task::Poll;
@@ -38,7 +38,7 @@ fn g9_limit_is_reached_but_never_exceeded() {
     let sim = Sim::new(1);
     let group = numbers(&sim).limit(3).build().unwrap();
     (0..3).for_each(|_| group.try_go(forever(())).unwrap());
-    assert_eq!(group.try_go(forever(())).unwrap_err().why, NotTaken::Full);
+    assert_eq!(group.try_go(forever(())).unwrap_err().reason, GoRejection::Full);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn g9_try_go_returns_the_task_and_go_waits_for_a_slot() {
     let gate = crate::common::Gate::new();
     group.try_go(gated(&gate, 1)).unwrap();
     let refused = group.try_go(after(0, 2)).unwrap_err();
-    assert_eq!(refused.why, NotTaken::Full);
+    assert_eq!(refused.reason, GoRejection::Full);
     assert!(refused.to_string().contains("no free slot"));
     let mut waiting = group.go(refused.into_task());
     assert!(poll_once(&mut waiting).is_pending());
@@ -56,7 +56,7 @@ fn g9_try_go_returns_the_task_and_go_waits_for_a_slot() {
     gate.open();
     sim.settle();
     // The slot is reserved for the waiting call.
-    assert_eq!(group.try_go(after(0, 3)).unwrap_err().why, NotTaken::Full);
+    assert_eq!(group.try_go(after(0, 3)).unwrap_err().reason, GoRejection::Full);
     assert!(matches!(poll_once(&mut waiting), Poll::Ready(Ok(()))));
     drop(waiting);
     assert_eq!(sim.run(group.drain()).values, [1, 2]);
@@ -109,7 +109,7 @@ fn g9_cancelled_wait_for_a_slot_returns_the_task() {
     assert!(poll_once(&mut waiting).is_pending());
     token.cancel("no time");
     let Poll::Ready(Err(refused)) = poll_once(&mut waiting) else { panic!("the call must be ready") };
-    assert_eq!(refused.why, NotTaken::Cancelled("no time".into()));
+    assert_eq!(refused.reason, GoRejection::Cancelled("no time".into()));
     assert_eq!(sim.run(refused.into_task()), 9);
     // With a free slot the cancelled token has no effect.
     drop(waiting);
@@ -201,7 +201,7 @@ fn g9_wait_lifts_the_limit_of_unread_results() {
         assert_eq!(group.unread(), 10);
         // Without a waiter the limit applies again.
         drop(waiting);
-        assert_eq!(group.try_go(after(0, 10)).unwrap_err().why, NotTaken::Full);
+        assert_eq!(group.try_go(after(0, 10)).unwrap_err().reason, GoRejection::Full);
     });
 }
 
@@ -244,7 +244,7 @@ fn g9_answered_wait_lifts_no_limit() {
     // The wait has its answer, even if it was not polled, and one result fills the buffer.
     assert!(poll_once(&mut going).is_pending());
     drop(going);
-    assert_eq!(group.try_go(after(0, 3)).unwrap_err().why, NotTaken::Full);
+    assert_eq!(group.try_go(after(0, 3)).unwrap_err().reason, GoRejection::Full);
     assert_eq!(poll_once(&mut waiting), Poll::Ready(Ok(())));
     assert_eq!(sim.run(group.next()), Some(Ok(1)));
     group.try_go(after(0, 4)).unwrap();

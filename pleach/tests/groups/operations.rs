@@ -1,7 +1,7 @@
 //! Names and deadlines of tasks, and the operations `try_map_all` and `race`.
 
 use crate::common::tasks::{AliveCount, after, forever, numbers};
-use pleach::group::{GroupError, MapError, NotTaken, RaceError};
+use pleach::group::{GoRejection, GroupError, MapError, RaceError};
 use pleach::prelude::*;
 use pleach::runtime::Instant;
 use pleach::scope::Elapsed;
@@ -45,7 +45,7 @@ fn try_map_all_returns_the_first_failure_and_ends_all_tasks() {
     });
     let sim = Sim::new(1);
     let refused = sim.run(numbers(&sim).try_map_all(0..3, 0, |n| after(0, n))).unwrap_err();
-    assert_eq!(refused, MapError::Group(GroupError::NoLimit));
+    assert_eq!(refused, MapError::Group(GroupError::ZeroLimit));
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn task_that_misses_its_deadline_fails_with_elapsed() {
         let group = numbers(sim).fail_fast(false).build().unwrap();
         let second = Duration::from_secs(1);
         let alive = AliveCount::default();
-        group.task().named("slow").within(second).try_go(forever(alive.add())).unwrap();
-        group.task().within(second).try_go(after(3, 7)).unwrap();
+        group.task().named("slow").timeout(second).try_go(forever(alive.add())).unwrap();
+        group.task().timeout(second).try_go(after(3, 7)).unwrap();
         let all = sim.run(group.drain());
         assert_eq!((all.values, alive.now(), sim.now()), (vec![7], 0, Instant::after_start(second)));
         let [error] = all.errors.as_slice() else { panic!("one error") };
@@ -110,7 +110,7 @@ fn deadline_counts_from_the_first_poll() {
             runtime.sleep_until(Instant::after_start(wait + Duration::from_millis(500))).await;
             2
         };
-        group.task().within(Duration::from_secs(1)).go(short).await.unwrap();
+        group.task().timeout(Duration::from_secs(1)).go(short).await.unwrap();
     });
     assert_eq!(sim.run(group.drain()).values, [1, 2]);
 }
@@ -120,7 +120,7 @@ fn bad_name_returns_the_task() {
     let sim = Sim::new(1);
     let group = numbers(&sim).build().unwrap();
     let refused = group.task().named("a/b").try_go(after(0, 4)).unwrap_err();
-    assert!(matches!(refused.why, NotTaken::Name(_)), "{refused}");
+    assert!(matches!(refused.reason, GoRejection::Name(_)), "{refused}");
     assert_eq!((sim.run(refused.into_task()), group.in_flight()), (4, 0));
     let refused = sim.run(group.task().named("").go(after(0, 5))).unwrap_err();
     assert_eq!(sim.run(refused.into_task()), 5);

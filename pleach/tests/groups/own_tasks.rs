@@ -2,7 +2,7 @@
 
 use crate::common::quiet;
 use crate::common::tasks::numbers;
-use pleach::group::{GoError, NotTaken};
+use pleach::group::{GoError, GoRejection};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ async fn go_in_own_group(group: Weak<Group<u32>>, token: CancelToken) -> u32 {
     let group = group.upgrade().unwrap();
     match group.go_or(&token, async { 1 }).await.map_err(GoError::without_task) {
         Ok(()) => 10,
-        Err(error) if error.why == NotTaken::OwnTasks => {
+        Err(error) if error.reason == GoRejection::SlotDeadlock => {
             assert!(error.to_string().contains("none will be free"), "{error}");
             20
         }

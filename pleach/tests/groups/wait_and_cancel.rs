@@ -2,7 +2,7 @@
 
 use crate::common::tasks::{AliveCount, after, forever, numbers, spawn_on};
 use crate::common::{Log, poll_once};
-use pleach::group::NotTaken;
+use pleach::group::GoRejection;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::future::pending;
@@ -100,7 +100,7 @@ fn g6_first_cause_wins_and_cancelled_tasks_are_no_errors() {
         assert_eq!(sim.run(group.wait()), Err(TaskError::Cancelled("enough".into())));
         assert_eq!(group.any_ref().exit(), Some(Exit::Cancelled("enough".into())));
         let refused = group.try_go(after(0, 1)).unwrap_err();
-        assert_eq!(refused.why, NotTaken::Closed(Some("enough".into())));
+        assert_eq!(refused.reason, GoRejection::Closed(Some("enough".into())));
     });
 }
 

@@ -36,7 +36,7 @@ fn use_and_drop(sim: &Sim, token: &CancelToken) {
         group.try_go(async move { format!("an unread result: {n}") }).unwrap();
         group.try_go(pending::<String>()).unwrap();
     }
-    group.task().named("named").within(Duration::from_secs(9)).try_go(pending::<String>()).unwrap();
+    group.task().named("named").timeout(Duration::from_secs(9)).try_go(pending::<String>()).unwrap();
     group.try_go(async { Err::<String, _>("an error") }).unwrap();
     sim.settle();
     group.try_go(pending::<String>()).unwrap();

@@ -38,7 +38,7 @@ fn a3_every_error_of_the_tree_converts_to_the_common_error() {
     converts::<pleach::runtime::Stalled>();
     converts::<pleach::scope::BlockingError>();
     converts::<pleach::system::MountError>();
-    converts::<pleach::actor::NotStarted<crate::common::TestActor>>();
+    converts::<pleach::actor::SpawnStartedError<crate::common::TestActor>>();
     #[cfg(feature = "tokio")]
     converts::<pleach::runtime::NoRuntime>();
 }

@@ -4,7 +4,7 @@ use crate::common::{INJECTED, Job, Log, TestActor, quiet};
 use crate::{always_restart, only, take_all};
 use futures::StreamExt;
 use pleach::BoxError;
-use pleach::events::Listening;
+use pleach::events::ListenerHandle;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ fn e4_listener_gets_events_until_it_is_stopped() {
     let system = sim.system("s");
     let listened = Log::new();
     let log = listened.clone();
-    let listening: Listening = system.hub().listen_to(EventKinds::LIFECYCLE, move |_| log.push(()));
+    let listening: ListenerHandle = system.hub().listen_to(EventKinds::LIFECYCLE, move |_| log.push(()));
     TestActor::spawn(&system, "a");
     sim.settle();
     assert_eq!(listened.take().len(), 1);

@@ -81,8 +81,8 @@ fn busy_program(sim: &Sim) {
     });
     let counts = system.counts();
     assert!(counts.is_settled(), "{counts}");
-    sim.note(counts.handled);
-    sim.note(system.failures() as u64);
+    sim.mix_into_trace(counts.handled);
+    sim.mix_into_trace(system.failures() as u64);
 }
 
 /// The trace of one seed, and its hash.

@@ -68,13 +68,13 @@ fn t7_cancel_reaches_every_child_at_its_next_await() {
         }
         let inner = scope.scope("inner").unwrap();
         inner.launch(busy(Arc::clone(&polls))).unwrap();
-        let idle = scope.actor("idle", worker(&done)).unwrap();
-        let waiting = scope.actor("waiting", worker(&done)).unwrap();
+        let idle = scope.spawn("idle", worker(&done)).unwrap();
+        let waiting = scope.spawn("waiting", worker(&done)).unwrap();
         waiting.tell(Work::WaitForever).unwrap();
         let mut produced = scope.produce(1, |mut out| async move { while out.send(1).await.is_ok() {} }).unwrap();
         let (at_cancel, when) = sim.run(async {
             for _ in 0..sim.seed() % 50 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             scope.cancel("enough");
             // Sent before the actor could end; it must not be handled.
@@ -100,7 +100,7 @@ fn t7_actor_is_cancelled_between_two_messages() {
         let done = Arc::new(AtomicUsize::new(0));
         let (count, owner) = (Arc::clone(&done), Arc::clone(&scope));
         let props = Props::new(move || Worker { done: Arc::clone(&count), scope: Some(Arc::clone(&owner)) });
-        let actor = scope.actor("worker", props).unwrap();
+        let actor = scope.spawn("worker", props).unwrap();
         for n in 0..10 {
             actor.tell(if n == 3 { Work::CancelScope } else { Work::Count }).unwrap();
         }
@@ -148,7 +148,7 @@ fn t7_bounded_wait_reports_members_inside_one_poll() {
         task_released.recv().unwrap();
     };
     scope.task().named("blocked").launch(blocks).unwrap();
-    let actor = scope.actor("actor", worker(&done)).unwrap();
+    let actor = scope.spawn("actor", worker(&done)).unwrap();
     actor.tell(Work::Block(entered, actor_released)).unwrap();
     both_entered.recv().unwrap();
     both_entered.recv().unwrap();
@@ -219,7 +219,7 @@ fn t8_unstarted_task_is_dropped_at_once_and_others_by_their_task() {
         let started = scope.launch(task_future).unwrap();
         sim.run(async {
             while polls.load(Ordering::Relaxed) == 0 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
         });
         let unstarted = Arc::new(());

@@ -149,7 +149,7 @@ fn a7_close_of_a_suspended_actor_handles_queued_messages() {
         sim.settle();
         let answer = sim.run(async {
             let close = async {
-                sim.step_aside().await;
+                sim.yield_now().await;
                 actor.close();
             };
             futures::join!(actor.ask(|reply| Msg::Echo(5, reply)), close).0

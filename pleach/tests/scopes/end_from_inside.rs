@@ -55,7 +55,7 @@ impl EndsFromInside {
             End::StopParent => parent.stop(),
             End::CloseParent => parent.close(),
             End::CancelParent => parent.cancel("from below"),
-            End::Kill => self.root().kill(),
+            End::Kill => self.root().cancel(Cause::Cancelled),
             End::BeginShutdown => self.root().begin_shutdown(),
             End::DropSystem => drop(self.system.lock().unwrap().take()),
             End::AwaitShutdown => {

@@ -20,7 +20,7 @@ struct Respawns {
 impl Respawns {
     fn respawn(&self, cx: &Context<Self>) -> Result<(), BoxError> {
         let ignore = |(): &mut (), (): ()| Ok::<(), BoxError>(());
-        cx.spawn("child", Props::from_fn(|| (), ignore)).map_err(|error| error.why)?.stop();
+        cx.spawn("child", Props::from_fn(|| (), ignore)).map_err(|error| error.reason)?.stop();
         self.rounds.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -141,7 +141,7 @@ fn t1_panicking_waker_does_not_affect_other_waiters() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     let scope = system.scope("scope").unwrap();
-    let actor = scope.actor("actor", TestActor::props(&Log::new())).unwrap();
+    let actor = scope.spawn("actor", TestActor::props(&Log::new())).unwrap();
     sim.settle();
     let token = sim.token();
     let child = token.child();

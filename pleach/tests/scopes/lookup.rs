@@ -24,7 +24,7 @@ fn a13_actor_is_found_by_its_path_and_message_type() {
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         let actor = supervisor.spawn("actor", test_props()).unwrap();
         let scope = system.scope("scope").unwrap();
-        let scoped = scope.actor("actor", test_props()).unwrap();
+        let scoped = scope.spawn("actor", test_props()).unwrap();
         assert_eq!(root.lookup::<Job>(&path("/user/supervisor/actor")), Ok(actor.clone()));
         assert_eq!(root.lookup::<Job>(&path("/user/scope/actor")), Ok(scoped));
         let found = root.lookup::<Job>(&actor.path()).unwrap();
@@ -68,7 +68,9 @@ fn a3_dispatched_message_arrives_or_is_returned() {
         sim.settle();
         assert_eq!(actor.counts().handled, 1);
         match root.dispatch(&path("/user/unknown"), 8_u32) {
-            Err(DispatchError::Lookup { why: LookupError::NotFound(at), message: 8 }) => assert_eq!(at, path("/user/unknown")),
+            Err(DispatchError::Lookup { reason: LookupError::NotFound(at), message: 8 }) => {
+                assert_eq!(at, path("/user/unknown"));
+            }
             other => panic!("{other:?}"),
         }
         let wrong = root.dispatch(&actor.path(), "nine".to_string()).unwrap_err();
@@ -103,7 +105,7 @@ fn a13_lookup_finds_the_same_actor_across_a_restart() {
         sim.run(async {
             for _ in 0..6 {
                 assert_eq!(system.root().lookup::<Job>(&path("/user/actor")), Ok(actor.clone()));
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
         });
     });
@@ -158,7 +160,7 @@ fn a19_name_is_unique_among_siblings_until_the_exit() {
         let refused =
             |why: &Refusal| matches!(why, Refusal::NameTaken { name, parent } if name == "same" && *parent == path("/user"));
         let taken = system.spawn("same", test_props()).unwrap_err();
-        assert!(refused(&taken.why), "{}", taken.why);
+        assert!(refused(&taken.reason), "{}", taken.reason);
         // No sibling of any kind may have the name. A cousin may.
         assert!(
             refused(&system.scope("same").unwrap_err()) && refused(&system.supervisor("same", OneForOne::new()).unwrap_err())
@@ -166,7 +168,7 @@ fn a19_name_is_unique_among_siblings_until_the_exit() {
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
         supervisor.spawn("same", taken.into_props()).expect("the props were returned, and cousins may share a name");
         first.stop();
-        assert!(refused(&system.spawn("same", test_props()).unwrap_err().why), "it has not ended yet");
+        assert!(refused(&system.spawn("same", test_props()).unwrap_err().reason), "it has not ended yet");
         gate.open();
         sim.run(first.exited());
         let second = system.spawn("same", test_props()).expect("its name is free after the exit");
@@ -175,8 +177,8 @@ fn a19_name_is_unique_among_siblings_until_the_exit() {
         second.tell(Job::Fail("no")).unwrap();
         sim.run(async {
             for _ in 0..6 {
-                assert!(refused(&system.spawn("same", test_props()).unwrap_err().why), "a restart does not free the name");
-                sim.step_aside().await;
+                assert!(refused(&system.spawn("same", test_props()).unwrap_err().reason), "a restart does not free the name");
+                sim.yield_now().await;
             }
         });
     });
@@ -190,8 +192,8 @@ fn a19_bad_name_is_refused_with_the_reason() {
     let long = "x".repeat(200);
     let bad = [("", NameFault::Blank), ("$1", NameFault::Reserved), ("a/b", NameFault::Character), (&long, NameFault::TooLong)];
     for (name, fault) in bad {
-        match system.spawn(name, props()).unwrap_err().why {
-            Refusal::Name(error) => assert_eq!(error.why, fault),
+        match system.spawn(name, props()).unwrap_err().reason {
+            Refusal::Name(error) => assert_eq!(error.reason, fault),
             other => panic!("{other}"),
         }
     }

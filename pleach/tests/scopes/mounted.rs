@@ -107,7 +107,7 @@ fn t6_refused_mount_returns_the_system() {
     let scope = outer.scope("work").unwrap();
     scope.stop();
     let refused = inner.mount(&scope).unwrap_err();
-    assert!(matches!(refused.why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(refused.reason, Refusal::ShuttingDown { .. }));
     assert!(refused.to_string().starts_with("system inner was not mounted: "), "{refused}");
     sim.settle();
     assert_eq!(actor.exit(), None, "the system is still running");

@@ -29,8 +29,8 @@ fn t10_on_done_runs_once_with_the_exit_of_every_member() {
         let returned = scope.launch(async {}).unwrap();
         let failed = scope.task().isolated().launch(async { Err::<(), BoxError>("bad".into()) }).unwrap();
         let cancelled = scope.launch(pending::<()>()).unwrap();
-        let stopped = scope.actor("stopped", fails_on_zero()).unwrap();
-        let closed = scope.actor("closed", fails_on_zero()).unwrap();
+        let stopped = scope.spawn("stopped", fails_on_zero()).unwrap();
+        let closed = scope.spawn("closed", fails_on_zero()).unwrap();
         let supervisor = scope.supervisor("supervisor", OneForOne::new()).unwrap();
         let inner = scope.scope("inner").unwrap();
         let produced = scope.produce::<u32, _>(1, |_| async {}).unwrap();
@@ -117,7 +117,7 @@ fn t10_panic_in_on_done_is_recorded_and_the_others_run() {
         });
         let scope = system.scope("s").unwrap();
         let task = scope.task().named("task").launch(async {}).unwrap();
-        let actor = scope.actor("actor", fails_on_zero()).unwrap();
+        let actor = scope.spawn("actor", fails_on_zero()).unwrap();
         let after = Exits::default();
         for member in [task.any(), actor.any()] {
             member.on_done(|_| panic!("in on_done"));
@@ -145,7 +145,7 @@ fn t10_on_done_runs_outside_of_every_lock() {
         let system = sim.system("t10");
         let scope = Arc::new(system.scope("s").unwrap());
         let task = scope.task().named("task").launch(async {}).unwrap();
-        let actor = scope.actor("actor", fails_on_zero()).unwrap();
+        let actor = scope.spawn("actor", fails_on_zero()).unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
         let (owner, me, count, root) = (Arc::clone(&scope), task.clone(), Arc::clone(&ran), system.root());
         task.on_done(move |exit| {
@@ -160,7 +160,7 @@ fn t10_on_done_runs_outside_of_every_lock() {
             assert!(!actor.counts().is_settled() && !root.running().is_empty());
             root.lookup_any(&me.path()).expect("in the tree while its on_done runs");
             owner.cancel("from on_done");
-            root.kill();
+            root.cancel(Cause::Cancelled);
             count.fetch_add(1, Ordering::Relaxed);
         });
         sim.run(system.ended()).unwrap();
@@ -198,7 +198,7 @@ async fn t10_racing_ends_run_on_done_once() {
 fn fault(why: Refusal) -> NameFault {
     let Refusal::Name(error) = why else { panic!("not the name: {why}") };
     assert!(error.to_string().contains(&format!("{:?}", error.name)), "{error}");
-    error.why
+    error.reason
 }
 
 #[test]
@@ -219,30 +219,30 @@ fn a19_bad_names_are_refused_everywhere() {
         ("a ", NameFault::Character),
     ];
     for (name, expected) in bad {
-        assert_eq!(fault(scope.actor(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
-        assert_eq!(fault(system.spawn(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
-        assert_eq!(fault(supervisor.spawn(name, fails_on_zero()).unwrap_err().why), expected, "{name:?}");
+        assert_eq!(fault(scope.spawn(name, fails_on_zero()).unwrap_err().reason), expected, "{name:?}");
+        assert_eq!(fault(system.spawn(name, fails_on_zero()).unwrap_err().reason), expected, "{name:?}");
+        assert_eq!(fault(supervisor.spawn(name, fails_on_zero()).unwrap_err().reason), expected, "{name:?}");
         assert_eq!(fault(scope.scope(name).unwrap_err()), expected, "{name:?}");
         assert_eq!(fault(system.scope(name).unwrap_err()), expected, "{name:?}");
         assert_eq!(fault(supervisor.supervisor(name, OneForOne::new()).unwrap_err()), expected, "{name:?}");
         let refused = scope.task().named(name).launch(async { Ok::<(), BoxError>(()) }).unwrap_err();
-        assert_eq!(fault(refused.why.clone()), expected, "{name:?}");
+        assert_eq!(fault(refused.reason.clone()), expected, "{name:?}");
         assert!(sim.run(refused.into_future()).is_ok());
         let built = ActorSystem::builder(name).runtime(sim.runtime()).build();
         assert!(matches!(built, Err(pleach::Error::Refused(why)) if fault(why.clone()) == expected));
     }
     assert!(scope.children().is_empty(), "no refused child remains");
-    assert!(scope.actor(&"x".repeat(NAME_LEN_MAX), fails_on_zero()).is_ok());
+    assert!(scope.spawn(&"x".repeat(NAME_LEN_MAX), fails_on_zero()).is_ok());
 }
 
 #[test]
 fn a19_name_is_free_after_the_exit_but_ids_are_not_reused() {
     explore(0..50, |sim| {
         let scope = sim.scope();
-        let first = scope.actor("a", fails_on_zero()).unwrap();
+        let first = scope.spawn("a", fails_on_zero()).unwrap();
         let taken = scope.task().named("a").launch(async {}).unwrap_err();
         let parent = scope.path();
-        assert_eq!(taken.why, Refusal::NameTaken { name: "a".into(), parent });
+        assert_eq!(taken.reason, Refusal::NameTaken { name: "a".into(), parent });
         assert!(
             sim.run(async {
                 taken.into_future().await;
@@ -252,13 +252,13 @@ fn a19_name_is_free_after_the_exit_but_ids_are_not_reused() {
         );
         assert!(matches!(scope.scope("a").unwrap_err(), Refusal::NameTaken { .. }));
         let elsewhere = scope.scope("b").unwrap();
-        assert!(elsewhere.actor("a", fails_on_zero()).is_ok(), "only siblings share names");
+        assert!(elsewhere.spawn("a", fails_on_zero()).is_ok(), "only siblings share names");
         first.close();
         // The name is taken until the exit is visible.
         let again = sim.run(async {
             let exit = first.exited().await;
             assert_eq!(exit, Exit::Closed);
-            scope.actor("a", fails_on_zero()).unwrap()
+            scope.spawn("a", fails_on_zero()).unwrap()
         });
         assert_eq!(again.path(), first.path());
         assert!(again.id() > first.id());
@@ -270,7 +270,7 @@ fn mailbox_without_capacity_is_refused_and_returns_the_props() {
     let sim = Sim::new(1);
     let system = sim.system("capacity");
     let refused = system.spawn("a", fails_on_zero().mailbox(Mailbox::bounded(0))).unwrap_err();
-    assert_eq!(refused.why, Refusal::NoCapacity);
+    assert_eq!(refused.reason, Refusal::ZeroCapacity);
     assert!(refused.to_string().contains("at least 1"), "{refused}");
     let actor = system.spawn("a", refused.into_props().mailbox(Mailbox::bounded(1))).unwrap();
     actor.tell(1).unwrap();

@@ -69,7 +69,7 @@ fn t9_channel_closes_when_the_producer_is_cancelled() {
         let mut produced = scope.produce(8, produces).unwrap();
         let items = sim.run(async {
             for _ in 0..sim.seed() % 3 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             match sim.seed() % 4 {
                 0 => scope.cancel("enough"),
@@ -175,7 +175,7 @@ fn t9_producer_feeds_an_actor_until_its_end() {
             total.fetch_add(n as usize, Ordering::Relaxed);
             Ok::<(), BoxError>(())
         };
-        let actor = scope.actor("adder", Props::from_fn(|| (), add).fed_by(produced)).unwrap();
+        let actor = scope.spawn("adder", Props::from_fn(|| (), add).with_stream(produced)).unwrap();
         assert_eq!(sim.run(actor.exited()), Exit::Closed);
         assert_eq!((sum.load(Ordering::Relaxed), actor.counts().handled), (4_950, 100));
     });

@@ -39,7 +39,7 @@ fn t4_every_child_is_added_once_and_removed_once() {
         });
         let scope = system.scope("s").unwrap();
         scope.task().named("task").launch(async {}).unwrap();
-        let actor = scope.actor("actor", adder()).unwrap();
+        let actor = scope.spawn("actor", adder()).unwrap();
         let inner = scope.scope("inner").unwrap();
         inner.task().named("deep").launch(async {}).unwrap();
         let supervisor = scope.supervisor("supervisor", OneForOne::new()).unwrap();
@@ -170,7 +170,7 @@ fn t5_bounded_wait_ends_at_its_deadline_and_lists_running_members() {
         scope.task().named("forever").launch(pending::<()>()).unwrap();
         scope.task().named("short").launch(sim.runtime().sleep_until(sim.now() + Duration::from_millis(3))).unwrap();
         let inner = scope.scope("inner").unwrap();
-        inner.actor("actor", adder()).unwrap();
+        inner.spawn("actor", adder()).unwrap();
 
         let Err(WaitError::StillRunning(now)) = scope.try_wait_all() else { panic!("four members are running") };
         assert_eq!(paths(&now), ["/user/s/forever", "/user/s/short", "/user/s/inner", "/user/s/inner/actor"]);
@@ -257,20 +257,20 @@ fn assert_refuses_all(sim: &Sim, scope: &Scope) {
         }
     };
     let refused = scope.launch(counts(42)).unwrap_err();
-    shutting_down(&refused.why);
+    shutting_down(&refused.reason);
     let named = scope.task().named("named").isolated().launch(counts(42)).unwrap_err();
-    shutting_down(&named.why);
+    shutting_down(&named.reason);
     let produced = scope.produce::<u32, _>(1, |_| counts(42)).unwrap_err();
-    shutting_down(&produced.why);
+    shutting_down(&produced.reason);
     assert_eq!(polled.load(Ordering::Relaxed), 0, "a refused future is returned unpolled");
     // A returned future can be awaited, and launched elsewhere.
     assert!(sim.run(refused.into_future()).is_ok());
     assert!(sim.run(named.into_future()).is_ok());
     let elsewhere = sim.scope();
     assert!(elsewhere.launch(produced.into_future()).is_ok());
-    let actor = scope.actor("actor", adder().mailbox(Mailbox::bounded(1))).unwrap_err();
-    shutting_down(&actor.why);
-    let actor = elsewhere.actor("actor", actor.into_props()).unwrap();
+    let actor = scope.spawn("actor", adder().mailbox(Mailbox::bounded(1))).unwrap_err();
+    shutting_down(&actor.reason);
+    let actor = elsewhere.spawn("actor", actor.into_props()).unwrap();
     assert!(actor.tell(1).is_ok() && actor.tell(1).is_err(), "the returned props are unchanged");
     shutting_down(&scope.scope("scope").unwrap_err());
     shutting_down(&scope.isolated_scope("isolated").unwrap_err());
@@ -379,7 +379,7 @@ fn t12_supervisor_decides_before_the_scope_fails() {
         let system = sim.system("t12");
         let scope = system.scope("s").unwrap();
         let sibling = scope.launch(pending::<()>()).unwrap();
-        let actor = scope.actor("actor", adder()).unwrap();
+        let actor = scope.spawn("actor", adder()).unwrap();
         for _ in 0..3 {
             actor.tell(0).unwrap();
         }

@@ -49,7 +49,7 @@ fn t13_shutdown_accepts_no_more_and_handles_queued_messages() {
             let mut shutdown = std::pin::pin!(shutdown);
             assert!(futures::poll!(shutdown.as_mut()).is_pending());
             let refused = system.spawn("late", slow(sim, &handled)).unwrap_err();
-            assert_eq!(refused.why, Refusal::ShuttingDown { parent: "/user".parse().unwrap() });
+            assert_eq!(refused.reason, Refusal::ShuttingDown { parent: "/user".parse().unwrap() });
             assert!(system.scope("late").is_err() && system.supervisor("late", OneForOne::new()).is_err());
             shutdown.await.unwrap();
         });
@@ -127,19 +127,19 @@ fn t13_kill_and_drop_cancel_at_once_with_their_cause() {
             let system = sim.system("t13");
             let (root, handled) = (system.root(), Arc::new(AtomicUsize::new(0)));
             let scope = system.scope("s").unwrap();
-            let actors = [system.spawn("a", slow(sim, &handled)).unwrap(), scope.actor("b", slow(sim, &handled)).unwrap()];
+            let actors = [system.spawn("a", slow(sim, &handled)).unwrap(), scope.spawn("b", slow(sim, &handled)).unwrap()];
             for actor in &actors {
                 (0..3).for_each(|_| actor.tell(Duration::from_secs(1)).unwrap());
             }
             let task = scope.launch(pending::<()>()).unwrap();
             let now = sim.run(async {
-                sim.step_aside().await;
+                sim.yield_now().await;
                 sim.now()
             });
             if dropped {
                 drop(system);
             } else {
-                system.kill();
+                system.cancel(Cause::Cancelled);
             }
             for exited in [actors[0].exited(), actors[1].exited(), task.exited(), scope.exited()] {
                 assert_eq!(sim.run(exited), Exit::Cancelled(cause.clone()));
@@ -160,10 +160,10 @@ fn t13_operations_after_a_shutdown_return_errors() {
     let scope = system.scope("s").unwrap();
     let actor = supervisor.spawn("a", slow(&sim, &handled)).unwrap();
     sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
-    assert!(matches!(system.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
-    assert!(matches!(system.spawn_unnamed(slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
-    assert!(matches!(supervisor.spawn("b", slow(&sim, &handled)).unwrap_err().why, Refusal::ShuttingDown { .. }));
-    assert!(matches!(scope.launch(async {}).unwrap_err().why, Refusal::ShuttingDown { .. }));
+    assert!(matches!(system.spawn("b", slow(&sim, &handled)).unwrap_err().reason, Refusal::ShuttingDown { .. }));
+    assert!(matches!(system.spawn_unnamed(slow(&sim, &handled)).unwrap_err().reason, Refusal::ShuttingDown { .. }));
+    assert!(matches!(supervisor.spawn("b", slow(&sim, &handled)).unwrap_err().reason, Refusal::ShuttingDown { .. }));
+    assert!(matches!(scope.launch(async {}).unwrap_err().reason, Refusal::ShuttingDown { .. }));
     assert!(matches!(system.scope("t"), Err(Refusal::ShuttingDown { .. })));
     let wait = Duration::from_millis(7);
     assert!(matches!(actor.tell(wait), Err(SendError::Closed(back)) if back == wait));
@@ -175,7 +175,7 @@ fn t13_operations_after_a_shutdown_return_errors() {
     assert_eq!(sim.run(actor.exited()), Exit::Closed);
     sim.run(system.ended()).unwrap();
     sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
-    system.kill();
+    system.cancel(Cause::Cancelled);
     assert_eq!(system.counts(), Counts::default());
 }
 
@@ -235,7 +235,7 @@ fn t13_dropped_tokio_runtime_settles_counts_and_empties_the_tree() {
         let guard = runtime.enter();
         let system = ActorSystem::new("orphans").unwrap();
         let scope = system.scope("s").unwrap();
-        let actor = scope.actor("top", Props::new(|| TreeActor { depth: 4 })).unwrap();
+        let actor = scope.spawn("top", Props::new(|| TreeActor { depth: 4 })).unwrap();
         let task = scope.launch(pending::<()>()).unwrap();
         let mut produced = scope.produce::<u32, _>(1, |out| async { drop((out, pending::<()>().await)) }).unwrap();
         // 30 actors below the top one. Each handles one message, waits in the second and has the

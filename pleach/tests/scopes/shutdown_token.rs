@@ -58,7 +58,7 @@ fn w9f_every_way_to_end_a_system_cancels_the_token() {
     type End = fn(&Sim, ActorSystem);
     let ends: [(End, Cause); 4] = [
         (|_, system| system.root().begin_shutdown(), Cause::Cancelled),
-        (|_, system| system.kill(), Cause::Cancelled),
+        (|_, system| system.cancel(Cause::Cancelled), Cause::Cancelled),
         (|_, system| drop(system), Cause::Dropped),
         (|sim, system| sim.run(system.shutdown(SECOND)).unwrap(), Cause::Cancelled),
     ];

@@ -246,7 +246,7 @@ fn t3_every_waiter_is_woken_early_or_late() {
         // Depending on the seed, some waiters are registered and some are not.
         sim.run(async {
             for _ in 0..sim.seed() % 8 {
-                sim.step_aside().await;
+                sim.yield_now().await;
             }
             token.cancel("now");
             waiters.wait_all().await.unwrap();

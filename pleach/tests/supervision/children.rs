@@ -132,11 +132,11 @@ fn s13_events_during_a_group_stop_do_not_stall_it() {
                     4 => drop(inner.spawn("b", NamedActor::props("b", &log))),
                     5 => drop(child.try_send_system(SystemMessage::Restart)),
                     6 => child.close(),
-                    7 => sim.step_aside().await,
+                    7 => sim.yield_now().await,
                     _ => drop(child.tell(false)),
                 }
                 if random.below(2) == 0 {
-                    sim.step_aside().await;
+                    sim.yield_now().await;
                 }
             }
         });

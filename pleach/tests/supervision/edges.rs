@@ -6,8 +6,8 @@ use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::supervise::{
-    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentGuardianSink,
-    RestartPolicy, Restarts, SupervisorStrategy,
+    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ExponentialBackoff, OneForAll, ParentSink, RestartPolicy,
+    RestartRules, SupervisorStrategy,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -93,8 +93,8 @@ impl SupervisorStrategy for PanickingStrategy {
         SupervisorDirective::Restart
     }
 
-    fn restarts(&self) -> Restarts {
-        if self.has_rules { Restarts::default() } else { std::panic::panic_any(INJECTED) }
+    fn restarts(&self) -> RestartRules {
+        if self.has_rules { RestartRules::default() } else { std::panic::panic_any(INJECTED) }
     }
 
     fn after_restart(&self, _child: &AnyRef) {
@@ -189,7 +189,7 @@ fn e1_failure_refused_during_a_retry_is_not_lost() {
         });
         let inner_sink = CustomEscalationSink::new(move |failure: FailureInfo| match first.fetch_add(1, Relaxed) {
             0 => Err(failure),
-            _ => ParentGuardianSink.handle(failure),
+            _ => ParentSink.handle(failure),
         });
         let outer = system.supervisor("outer", escalate().escalate_to(outer_sink)).unwrap();
         let inner = outer.supervisor("inner", escalate().escalate_to(inner_sink)).unwrap();
@@ -252,7 +252,7 @@ fn s12_name_of_a_stopping_child_is_taken_until_it_has_ended() {
         let stopping = supervisor.stop_child("a").unwrap();
         sim.settle();
         let refused = supervisor.spawn("a", props(&gate)).unwrap_err();
-        assert!(matches!(refused.why, pleach::actor::Refusal::NameTaken { .. }), "{refused}");
+        assert!(matches!(refused.reason, pleach::actor::Refusal::NameTaken { .. }), "{refused}");
         gate.open();
         assert_eq!(sim.run(stopping.exited()), Exit::Stopped);
         supervisor.spawn("a", refused.into_props()).unwrap();

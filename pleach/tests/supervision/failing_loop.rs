@@ -55,7 +55,7 @@ fn a7_stop_ends_an_actor_whose_start_fails_repeatedly() {
     sim.run(async {
         // This task runs only because the actor yields.
         while starts.load(Ordering::Relaxed) < 2 {
-            sim.step_aside().await;
+            sim.yield_now().await;
         }
         actor.stop();
         assert_eq!(actor.exited().await, Exit::Stopped);

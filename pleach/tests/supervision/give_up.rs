@@ -6,7 +6,7 @@ use crate::common::{Job, Log, TestActor};
 use pleach::events::{GaveUp, SubscriptionOptions};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::supervise::RestartBudget;
+use pleach::supervise::RestartLimitScope;
 
 fn gave_up(system: &pleach::system::System) -> impl FnMut() -> Vec<GaveUp> + use<> {
     let mut events = system.hub().subscribe_with(SubscriptionOptions::new().kinds(EventKinds::GAVE_UP));
@@ -96,7 +96,7 @@ fn s15_top_level_actors_have_a_restart_limit_each() {
 fn s15_restart_limit_per_child_can_be_chosen() {
     let sim = Sim::new(1);
     let system = sim.system("s");
-    let strategy = OneForOne::new().restart_limit(1, Duration::from_secs(5)).budget(RestartBudget::PerChild);
+    let strategy = OneForOne::new().restart_limit(1, Duration::from_secs(5)).limit_scope(RestartLimitScope::PerChild);
     let supervisor = system.supervisor("supervisor", strategy).unwrap();
     let actors: Vec<_> = (0..3).map(|n| supervisor.spawn(&n.to_string(), TestActor::props(&Log::new())).unwrap()).collect();
     let fail_all = || {

@@ -11,7 +11,7 @@ use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::runtime::Random;
 use pleach::sim::Sim;
-use pleach::supervise::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorStrategy};
+use pleach::supervise::{Reach, RestartLimitScope, RestartPolicy, RestartRules, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -43,7 +43,7 @@ struct Child {
 
 /// OTP's rules.
 struct Model {
-    rules: Restarts,
+    rules: RestartRules,
     now: u64,
     restarts: Vec<u64>,
     children: Vec<Child>,
@@ -216,14 +216,14 @@ fn random_action(random: &mut Random) -> Action {
 }
 
 /// A strategy that always restarts, with the given rules.
-struct ByRules(Restarts);
+struct ByRules(RestartRules);
 
 impl SupervisorStrategy for ByRules {
     fn decide(&self, _failure: &FailureInfo) -> SupervisorDirective {
         SupervisorDirective::Restart
     }
 
-    fn restarts(&self) -> Restarts {
+    fn restarts(&self) -> RestartRules {
         self.0
     }
 }
@@ -232,7 +232,7 @@ fn run_sequence(seed: u64) {
     let mut random = Random::seeded(seed);
     let reach = [Reach::One, Reach::All, Reach::Rest][random.below(3)];
     let (restarts_max, window) = (random.below(5) as u32, Duration::from_millis(random.below(40) as u64));
-    let rules = Restarts { reach, restarts_max, window, backoff: None, budget: RestartBudget::Shared };
+    let rules = RestartRules { reach, restarts_max, window, backoff: None, limit_scope: RestartLimitScope::Shared };
     let (sim, log) = (Sim::new(seed), Log::new());
     let system = sim.system("otp");
     let supervisor = system.supervisor("supervisor", ByRules(rules)).unwrap();

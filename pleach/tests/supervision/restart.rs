@@ -6,7 +6,7 @@ use pleach::BoxError;
 use pleach::events::DeadLetterReason;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
-use pleach::supervise::{EscalationStage, RESTART_LIMIT_DEFAULT, Reach, Restarts, SupervisorStrategy};
+use pleach::supervise::{EscalationStage, RESTART_LIMIT_DEFAULT, Reach, RestartRules, SupervisorStrategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -248,7 +248,7 @@ fn s1_one_for_one_is_the_default_and_spares_the_siblings() {
     assert_eq!(RESTART_LIMIT_DEFAULT, (3, Duration::from_secs(5)));
     let default = OneForOne::default().restarts();
     assert_eq!((default.reach, default.restarts_max, default.window), (Reach::One, 3, Duration::from_secs(5)));
-    assert_eq!((Restarts::default(), default.backoff), (default, None));
+    assert_eq!((RestartRules::default(), default.backoff), (default, None));
     explore(0..50, |sim| {
         let (system, log, sibling_log) = (sim.system("s"), Log::new(), Log::new());
         let sibling = system.spawn("sibling", TestActor::props(&sibling_log)).unwrap();

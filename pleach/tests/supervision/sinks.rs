@@ -6,8 +6,8 @@ use crate::escalation::{describe, fail, logging_sink};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::supervise::{
-    ATTEMPTS_MAX, CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentGuardianSink, REFUSED_KEPT_MAX,
-    RootEscalationSink,
+    CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,
+    SINK_ATTEMPTS_MAX,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -22,7 +22,7 @@ fn e2_sink_is_inherited_until_another_is_set() {
         let outer = system.supervisor("outer", escalate().escalate_to(logging_sink(&outer_log))).unwrap();
         let inheriting = outer.supervisor("inheriting", escalate()).unwrap();
         let other = outer.supervisor("other", escalate().escalate_to(logging_sink(&own))).unwrap();
-        let parents = outer.supervisor("parents", escalate().escalate_to(ParentGuardianSink)).unwrap();
+        let parents = outer.supervisor("parents", escalate().escalate_to(ParentSink)).unwrap();
         let root = outer.supervisor("root", escalate().escalate_to(RootEscalationSink)).unwrap();
         let log = |supervisor: &Supervisor| {
             let child = fail(sim, supervisor);
@@ -87,8 +87,8 @@ fn e2_e3_parent_guardian_sink_equals_no_sink() {
         let system = builder.escalate_to(CustomEscalationSink::new(|_| panic!("wrong sink"))).build().unwrap();
         let outer = system.supervisor("outer", OneForOne::new()).unwrap();
         let no_restarts = || OneForOne::new().restart_limit(0, Duration::from_secs(1));
-        let both = CompositeEscalationSink::new().and(logging_sink(&log)).and(ParentGuardianSink);
-        let named = outer.supervisor("named", no_restarts().escalate_to(ParentGuardianSink)).unwrap();
+        let both = CompositeEscalationSink::new().and(logging_sink(&log)).and(ParentSink);
+        let named = outer.supervisor("named", no_restarts().escalate_to(ParentSink)).unwrap();
         let composite = outer.supervisor("composite", no_restarts().escalate_to(both)).unwrap();
         for supervisor in [&named, &composite] {
             let child = fail(sim, supervisor);
@@ -135,8 +135,7 @@ fn e2_composite_retries_only_the_sinks_that_refused() {
         1 => std::panic::panic_any(INJECTED),
         _ => Ok(()),
     });
-    let all =
-        CompositeEscalationSink::new().and(logging_sink(&first)).and(unsteady).and(logging_sink(&last)).and(ParentGuardianSink);
+    let all = CompositeEscalationSink::new().and(logging_sink(&first)).and(unsteady).and(logging_sink(&last)).and(ParentSink);
     let supervisor = system.supervisor("supervisor", escalate().escalate_to(all)).unwrap();
     fail(&sim, &supervisor);
     assert!(supervisor.any().exit().is_some(), "the parent was one of the sinks");
@@ -191,9 +190,9 @@ fn e1_failure_refused_too_often_goes_to_the_root() {
     let supervisor = system.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
     fail(&sim, &supervisor);
     sim.advance(Duration::from_secs(60));
-    assert_eq!((attempts.load(Relaxed), system.unhandled()), (ATTEMPTS_MAX as usize, 1));
+    assert_eq!((attempts.load(Relaxed), system.unhandled()), (SINK_ATTEMPTS_MAX as usize, 1));
     let failure = system.take_escalations().failures.remove(0);
-    assert_eq!(failure.metadata()["undeliverable"], format!("refused {ATTEMPTS_MAX} times by its sink"));
+    assert_eq!(failure.metadata()["undeliverable"], format!("refused {SINK_ATTEMPTS_MAX} times by its sink"));
     // A flood of refused failures is bounded too, and none is lost.
     for _ in 0..REFUSED_KEPT_MAX + 10 {
         fail(&sim, &supervisor);
@@ -213,7 +212,7 @@ fn e1_waiting_failures_go_to_the_root_at_the_end() {
             let supervisor = system.supervisor("supervisor", escalate().escalate_to(sink)).unwrap();
             (0..3).for_each(|_| drop(fail(sim, &supervisor)));
             if kill {
-                system.kill();
+                system.cancel(Cause::Cancelled);
                 sim.settle();
             } else {
                 sim.run(system.shutdown(Duration::from_secs(1))).unwrap();

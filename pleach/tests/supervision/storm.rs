@@ -69,7 +69,7 @@ fn s5_a9_other_actors_run_during_many_restarts() {
         let polls = sim.polls() - before;
         assert!(polls < 40 * 300, "{polls} polls for one answer");
     }
-    system.kill();
+    system.cancel(Cause::Cancelled);
     sim.settle();
     assert_eq!(sim.tasks_alive(), 0);
 }

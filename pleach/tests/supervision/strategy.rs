@@ -7,7 +7,7 @@ use pleach::actor::AnyRef;
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
 use pleach::supervise::{
-    AlwaysRestart, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, Restarts, SupervisorStrategy, UnexpectedExit,
+    AlwaysRestart, ExponentialBackoff, OneForAll, RestForOne, RestartPolicy, RestartRules, SupervisorStrategy, UnexpectedExit,
 };
 
 /// Spawns the children `a`, `b` and `c`.
@@ -155,8 +155,8 @@ impl SupervisorStrategy for LoggingStrategy {
         SupervisorDirective::Restart
     }
 
-    fn restarts(&self) -> Restarts {
-        Restarts { restarts_max: 2, window: ms(50), ..Restarts::default() }
+    fn restarts(&self) -> RestartRules {
+        RestartRules { restarts_max: 2, window: ms(50), ..RestartRules::default() }
     }
 
     fn before_start(&self, child: &AnyRef) {

@@ -4,7 +4,7 @@ use crate::common::{Job, Log, TestActor, failures, quiet};
 use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::supervise::{AnnotatedError, CustomEscalationSink, EscalationSink, METADATA_MAX, ParentGuardianSink, Reason};
+use pleach::supervise::{AnnotatedError, CustomEscalationSink, EscalationSink, METADATA_MAX, ParentSink, Reason};
 use std::fmt;
 
 #[derive(Debug, PartialEq)]
@@ -35,7 +35,7 @@ fn t2_cause_keeps_the_error_of_the_cancel_on_all_levels() {
     let system = sim.system("s");
     let scope = system.scope("outer").unwrap();
     let child = scope.scope("inner").unwrap();
-    let actor = child.actor("actor", TestActor::props(&Log::new())).unwrap();
+    let actor = child.spawn("actor", TestActor::props(&Log::new())).unwrap();
     sim.settle();
     scope.cancel(Cause::from_error(QuotaExceeded { tenant: 7 }));
     sim.settle();
@@ -110,7 +110,7 @@ fn e3_notify_failure_is_recorded_and_the_actor_continues() {
     let signals = Log::new();
     let parent = {
         let signals = signals.clone();
-        let props = TestActor::props(&Log::new()).map_system(move |signal| {
+        let props = TestActor::props(&Log::new()).map_signals(move |signal| {
             if let Signal::Failure(failure) = signal {
                 signals.note(failure.to_string());
             }
@@ -184,8 +184,8 @@ fn e7_sinks_and_root_handler_can_be_set_at_run_time() {
     supervisor.set_escalation_sink(logging_sink(&own));
     fail();
     assert_eq!((default.take().len(), own.take().len()), (0, 1), "its own sink comes first");
-    supervisor.set_escalation_sink(ParentGuardianSink);
-    system.root().set_escalation_sink(ParentGuardianSink);
+    supervisor.set_escalation_sink(ParentSink);
+    system.root().set_escalation_sink(ParentSink);
     let handled = Log::new();
     let handler = handled.clone();
     system.root().set_on_root_failure(move |failure, _| handler.note(failure.path().to_string()));

@@ -372,7 +372,7 @@ fn run_schedule(sim: &Sim, with_tasks: bool) {
             let random = &mut source.random;
             match random.below(12) {
                 0 => sim.sleep(Duration::from_millis(1)).await,
-                1 => sim.step_aside().await,
+                1 => sim.yield_now().await,
                 2 => drop(peer.try_send_system(SystemMessage::Restart)),
                 3 if random.below(3) == 0 => peer.stop(),
                 4 if random.below(3) == 0 => peer.close(),

@@ -62,7 +62,7 @@ fn w9_reply_dropped_by_a_feed_ends_its_ask_at_once() {
             dropped_counts.push(replies.take().len());
             Poll::Pending
         });
-        let fed = Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(())).fed_by(feed);
+        let fed = Props::from_fn(|| (), |(): &mut (), (): ()| Ok::<(), BoxError>(())).with_stream(feed);
         let fed = system.spawn("fed", fed).unwrap();
         sim.settle();
         assert!(matches!(poll_once(&mut ask), Poll::Ready(Err(AskError::Dropped))));

@@ -107,7 +107,7 @@ fn w11_failed_blocking_work_fails_its_scope() {
         let work = scope.launch_blocking("work", |_| Err::<(), _>("no")).unwrap();
         assert_eq!(work.path().to_string(), "/user/s/work");
         let second = scope.launch_blocking("work", |_| ()).unwrap_err();
-        assert!(matches!(second.why, Refusal::NameTaken { .. }), "{:?}", second.why);
+        assert!(matches!(second.reason, Refusal::NameTaken { .. }), "{:?}", second.reason);
         second.into_future()(&scope.token());
         sim.settle();
         assert!(sim.run(scope.wait_all()).is_err());

@@ -1,7 +1,7 @@
 //! Boxed steps: signals and behaviours, which few actors use.
 //!
 //! The future of such a step is boxed, so an idle actor has no room for it. A signal goes to
-//! `Actor::signal`, or becomes a message through `Props::map_system`. A message goes to the
+//! `Actor::signal`, or becomes a message through `Props::map_signals`. A message goes to the
 //! behaviour set by `Context::become_with`, and not to `Actor::handle`. Both are announced by bits
 //! of the control word, so an actor without them pays nothing.
 
@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 
 /// A step of the loop that few actors take.
 pub(super) enum BoxedStep {
-    /// A signal, or the message that `Props::map_system` makes from it.
+    /// A signal, or the message that `Props::map_signals` makes from it.
     Signal,
     /// A message for a behaviour.
     Message,
@@ -53,13 +53,13 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Begins the next signal if it is still queued, as a message if `Props::map_system` converts
+    /// Begins the next signal if it is still queued, as a message if `Props::map_signals` converts
     /// it.
     fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
         let Some(signal) = cell.any().mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
         let options = cell.options().and_then(|options| options.for_messages::<A::Msg>());
-        let map_system = options.and_then(|options| options.map_system.as_ref());
-        match map_system.and_then(|map| map(&signal)) {
+        let map_signals = options.and_then(|options| options.map_signals.as_ref());
+        match map_signals.and_then(|map| map(&signal)) {
             Some(message) => {
                 cell.any().mailbox.count_accepted();
                 self.handle_boxed(cell, message)

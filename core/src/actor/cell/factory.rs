@@ -134,7 +134,7 @@ mod tests {
         let made = Arc::new(());
         let owned = Arc::clone(&made);
         let state = move || drop(Arc::clone(&owned));
-        let actor = scope.actor("a", Props::from_fn(state, |(), ()| Ok::<(), BoxError>(()))).unwrap();
+        let actor = scope.spawn("a", Props::from_fn(state, |(), ()| Ok::<(), BoxError>(()))).unwrap();
         assert_eq!(actor.exit(), Some(Exit::Cancelled(Cause::Dropped)));
         assert!(scope.try_wait_all().is_ok(), "the parent no longer has it");
         assert_eq!(Arc::strong_count(&made), 1, "its factory is dropped");

@@ -58,7 +58,7 @@ use crate::events::failure::{FailureInfo, UnexpectedExit};
 use crate::mailbox::control;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::StopMode;
-use crate::tree::supervision::{ChildAction, FailedChild};
+use crate::tree::supervision::{ChildAction, FailedMemberKind};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
 use alloc::boxed::Box;
@@ -179,7 +179,7 @@ impl AnyTask {
     #[cold]
     fn after_failure(&mut self, cell: &AnyCell, failure: FailureInfo) {
         let has_started = !matches!(self.phase, Phase::NoState | Phase::Starting);
-        let failed_child = if has_started { FailedChild::Actor } else { FailedChild::Stateless };
+        let failed_child = if has_started { FailedMemberKind::Actor } else { FailedMemberKind::Stateless };
         let (mut action, failure) = supervision::judge(cell.node(), failed_child, failure);
         if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node().parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {

@@ -26,7 +26,7 @@ use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Progress;
-use crate::tree::supervision::{ChildAction, FailedChild, FailureStep};
+use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
 use crate::tree::{current, supervision, waits};
 use alloc::borrow::Cow;
@@ -314,7 +314,7 @@ impl<M: Send + 'static> Member for Cell<M> {
 impl<M: Send + 'static> SupervisedMember for Cell<M> {
     fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
         if self.any().receive_failure(&failure) {
-            supervision::judge_and_apply(self, FailedChild::Actor, failure)
+            supervision::judge_and_apply(self, FailedMemberKind::Actor, failure)
         } else {
             FailureStep::default()
         }

@@ -273,7 +273,7 @@ mod tests {
         let scope = crate::scope::Scope::under(&crate::tree::token::CancelToken::root(sim.runtime()));
         let received = Arc::new(crate::base::lock::Lock::new(0));
         let counts = Arc::clone(&received);
-        let actor = scope.actor("listener", crate::actor::props::Props::new(move || Listener(Arc::clone(&counts)))).unwrap();
+        let actor = scope.spawn("listener", crate::actor::props::Props::new(move || Listener(Arc::clone(&counts)))).unwrap();
         for id in 0..=u64::from(SIGNALS_IN_A_ROW_MAX) {
             let id = crate::ids::path::ActorId::new(0, 1_000 + id);
             let ended = crate::events::signal::Terminated { id, path: actor.path(), exit: Exit::Closed };

@@ -9,7 +9,7 @@ use crate::actor::stash::Stash;
 use crate::actor::timers::Timers;
 use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
-use crate::base::visits;
+use crate::base::work_count;
 use crate::mailbox::control::{BEHAVIOUR, UNANSWERED};
 use crate::tree::waits::{Edge, Unanswered};
 use alloc::boxed::Box;
@@ -110,7 +110,7 @@ impl AnyCell {
     pub(crate) fn own_edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         self.mailbox.with_attached_if_any(|optional| edges.extend(optional.edges.iter().cloned()));
-        visits::visit(edges.len());
+        work_count::count(edges.len());
         edges
     }
 
@@ -125,7 +125,7 @@ impl AnyCell {
     pub(crate) fn remove_edge(&self, edge: &Edge) {
         let removed = self.mailbox.with_attached_if_any(|optional| {
             let at = optional.edges.iter().position(|known| known.is_same_wait(edge))?;
-            visits::visit(at + 1);
+            work_count::count(at + 1);
             optional.edges.remove(at)
         });
         drop(removed);

@@ -65,7 +65,7 @@ use core::task::{Poll, Waker};
 /// #     }
 /// #     Ok::<(), BoxError>(())
 /// # });
-/// # let shop = scope.actor("shop", props).unwrap();
+/// # let shop = scope.spawn("shop", props).unwrap();
 /// /// Does not know the type `Shop`.
 /// fn announce(prices: &Recipient<u32>) {
 ///     prices.tell(120).expect("the mailbox has room");

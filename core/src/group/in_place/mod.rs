@@ -8,7 +8,7 @@ use crate::base::lock::Lock;
 use crate::events::cause::Cause;
 use crate::group::calls;
 use crate::group::calls::{GoFuture, NextFuture, NextOr, NextOrFuture, TaskAdapter, WaitFuture};
-use crate::group::error::{Errors, GoError, GroupClosed, NotTaken, TaskError};
+use crate::group::error::{Errors, GoError, GoRejection, GroupClosed, TaskError};
 use crate::group::executor::Executor;
 use crate::group::handle::reject_closed;
 use crate::group::in_place::member::InPlaceMember;
@@ -66,7 +66,9 @@ pub struct InPlace<'env, T> {
 }
 
 /// Converts tasks for this executor.
-pub(in crate::group) fn adapter<'env, T, F, R>(reject: fn(ActorPath, NotTaken, F) -> R) -> TaskAdapter<InPlace<'env, T>, F, R>
+pub(in crate::group) fn adapter<'env, T, F, R>(
+    reject: fn(ActorPath, GoRejection, F) -> R,
+) -> TaskAdapter<InPlace<'env, T>, F, R>
 where
     F: Future<Output: TaskOutput<T>> + Send + 'env,
 {
@@ -88,7 +90,7 @@ impl<'env, T> InPlace<'env, T> {
     /// # Panics
     /// Panics when awaited inside a task of this group while every slot is held by a task that does
     /// the same, because no slot could become free. [`go_or`](Self::go_or) returns
-    /// [`NotTaken::OwnTasks`] instead.
+    /// [`GoRejection::SlotDeadlock`] instead.
     pub fn go<F>(&self, task: F) -> impl Future<Output = Result<(), GroupClosed<F>>> + Unpin
     where
         F: Future<Output: TaskOutput<T>> + Send + 'env,

@@ -69,9 +69,10 @@ impl<M: Send + 'static> PoolBuilder<M> {
         let factory = move |index: usize| {
             let props = props(index);
             if props.mailbox_kind().capacity == 0 {
-                return Err(Refusal::NoCapacity);
+                return Err(Refusal::ZeroCapacity);
             }
-            let start = move |supervisor: &Supervisor, name: &str| supervisor.spawn(name, props).map_err(|refused| refused.why);
+            let start =
+                move |supervisor: &Supervisor, name: &str| supervisor.spawn(name, props).map_err(|refused| refused.reason);
             Ok(Box::new(start) as WorkerStarter<M>)
         };
         Self {
@@ -113,8 +114,8 @@ impl<M: Send + 'static> PoolBuilder<M> {
     /// Sets the strategy of the workers' supervisor.
     ///
     /// Default: the strategy of the system, otherwise each worker is restarted up to three times in
-    /// five seconds ([`RestartBudget::PerChild`](crate::RestartBudget)). One more failure stops
-    /// that worker ([`Event::GaveUp`](crate::Event)), and its index stays vacant unless
+    /// five seconds ([`RestartLimitScope::PerChild`](crate::RestartLimitScope)). One more failure
+    /// stops that worker ([`Event::GaveUp`](crate::Event)), and its index stays vacant unless
     /// [`replace_ended`](Self::replace_ended) is set. If the last worker stops, the pool fails and
     /// the failure goes up. A pool that is restarted there has all its workers again.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
@@ -136,7 +137,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
     /// The props of all workers are created before the first one starts.
     ///
     /// # Errors
-    /// - [`PoolError::NoWorkers`], [`PoolError::TooMany`]: invalid size.
+    /// - [`PoolError::ZeroWorkers`], [`PoolError::TooMany`]: invalid size.
     /// - [`PoolError::Failed`]: the closure for props panicked. No worker starts.
     /// - [`PoolError::Refused`]: the name is invalid or in use, a mailbox has no capacity, or the
     ///   parent is closing. Workers that have started are stopped.
@@ -156,7 +157,7 @@ impl<M: Send + 'static> fmt::Debug for PoolBuilder<M> {
 #[non_exhaustive]
 pub enum PoolError {
     /// The size is 0. To end a pool, stop or close it.
-    NoWorkers,
+    ZeroWorkers,
     /// The size is larger than [`POOL_SIZE_MAX`].
     TooMany(usize),
     /// The pool or one of its workers was not started.
@@ -168,7 +169,7 @@ pub enum PoolError {
 impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoWorkers => f.write_str("invalid pool size 0: use at least 1, or end the pool with `any().stop()`"),
+            Self::ZeroWorkers => f.write_str("invalid pool size 0: use at least 1, or end the pool with `any().stop()`"),
             Self::TooMany(size) => write!(f, "invalid pool size {size}: at most {POOL_SIZE_MAX} workers are allowed"),
             Self::Refused(why) => write!(f, "cannot start a worker of the pool: {why}"),
             Self::Failed(failure) => {
@@ -183,7 +184,7 @@ impl core::error::Error for PoolError {
         match self {
             Self::Refused(why) => Some(why),
             Self::Failed(failure) => Some(failure),
-            Self::NoWorkers | Self::TooMany(_) => None,
+            Self::ZeroWorkers | Self::TooMany(_) => None,
         }
     }
 }
@@ -196,7 +197,7 @@ impl From<Refusal> for PoolError {
 
 pub(super) fn check_size(size: usize) -> Result<(), PoolError> {
     match size {
-        0 => Err(PoolError::NoWorkers),
+        0 => Err(PoolError::ZeroWorkers),
         1..=POOL_SIZE_MAX => Ok(()),
         _ => Err(PoolError::TooMany(size)),
     }

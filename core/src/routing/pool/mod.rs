@@ -57,7 +57,7 @@ use crate::routing::pool::choice::{Routing, Worker};
 use crate::routing::pool::send::PoolSend;
 use crate::routing::pool::worker_list::WorkerList;
 use crate::scope::supervisor::Supervisor;
-use crate::supervise::decide::RestartBudget;
+use crate::supervise::decide::RestartLimitScope;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::StopMode;
 use crate::tree::node::Node;
@@ -145,7 +145,11 @@ impl<M: Send + 'static> Pool<M> {
         let PoolBuilder { parent, name, size, factory, routing, strategy, replacements } = builder;
         check_size(size)?;
         let supervisor = Supervisor::with(&parent, &name, strategy)?;
-        supervisor.any().member.node().with_supervision(|supervision| supervision.default_budget = RestartBudget::PerChild);
+        supervisor
+            .any()
+            .member
+            .node()
+            .with_supervision(|supervision| supervision.default_limit_scope = RestartLimitScope::PerChild);
         let state = PoolState {
             any: supervisor.any(),
             supervisor,
@@ -235,7 +239,7 @@ impl<M: Send + 'static> Pool<M> {
     /// highest indices are closed: they process their queued messages and receive no more.
     ///
     /// # Errors
-    /// - [`PoolError::NoWorkers`], [`PoolError::TooMany`]: invalid size. Nothing changes.
+    /// - [`PoolError::ZeroWorkers`], [`PoolError::TooMany`]: invalid size. Nothing changes.
     /// - [`PoolError::Failed`]: the closure for props panicked. No new worker starts.
     /// - [`PoolError::Refused`]: a worker was not started, for example because the pool is
     ///   stopping.

@@ -10,7 +10,7 @@
 //!    until its supervisor has restarted it, and keeps its index.
 
 use crate::actor::actor_ref::ActorRef;
-use crate::base::visits;
+use crate::base::work_count;
 use crate::routing::pool::choice::Worker;
 use alloc::vec::Vec;
 
@@ -57,7 +57,7 @@ impl<M: Send + 'static> WorkerList<M> {
     ///
     /// Removing all ended workers at once keeps the end of a large pool linear.
     pub(super) fn without(&self, actor: &ActorRef<M>) -> Option<(Self, Vec<usize>)> {
-        visits::visit(self.workers.len());
+        work_count::count(self.workers.len());
         self.workers.iter().find(|worker| worker.actor == *actor)?;
         let (mut workers, mut restarting, mut vacant) =
             (Vec::with_capacity(self.workers.len()), self.restarting.clone(), Vec::new());

@@ -9,7 +9,7 @@
 //! 2. No user value is dropped, and no other lock is taken, under the lock.
 
 use crate::base::lock::Lock;
-use crate::base::visits;
+use crate::base::work_count;
 use crate::routing::topic::Subscriber;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -90,7 +90,7 @@ impl<M> Subscribers<M> {
         self.0.with(|index| {
             let SubscriberIndex { snapshot, in_order, .. } = index;
             Arc::clone(snapshot.get_or_insert_with(|| {
-                visits::visit(in_order.len());
+                work_count::count(in_order.len());
                 Arc::new(in_order.values().cloned().collect())
             }))
         })
@@ -100,7 +100,7 @@ impl<M> Subscribers<M> {
     /// the list has doubled.
     fn remove_ended(&self) {
         let all = self.all();
-        visits::visit(all.len());
+        work_count::count(all.len());
         let ended: Vec<_> = all.iter().filter(|subscriber| subscriber.actor.exit().is_some()).cloned().collect();
         self.remove(&ended);
         self.0.with(|index| index.prune_at = PRUNE_MIN.max(index.in_order.len() * 2));

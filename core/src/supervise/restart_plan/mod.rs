@@ -34,7 +34,7 @@
 mod tests;
 
 use crate::base::time::Instant;
-use crate::base::visits;
+use crate::base::work_count;
 use crate::ids::path::ActorId;
 use alloc::vec::Vec;
 
@@ -132,7 +132,7 @@ impl<T: Clone> RestartPlan<T> {
         }
         members.sort_unstable_by_key(|member| member.id);
         let halted_from = members.len();
-        visits::visit(halted_from);
+        work_count::count(halted_from);
         let (is_ordered, reports_start) =
             before.map_or((false, false), |plan| (plan.is_ordered && plan.phase != PlanPhase::Starting, plan.reports_start));
         // The caller that performs a step of the earlier plan continues with this one.
@@ -265,7 +265,7 @@ impl<T: Clone> RestartPlan<T> {
     /// Returns the next action. After an action other than `Wait` the caller must call
     /// [`step_done`](Self::step_done).
     pub(crate) fn step(&mut self) -> PlanStep<T> {
-        visits::visit(1);
+        work_count::count(1);
         if self.is_stepping {
             return PlanStep::Wait;
         }
@@ -293,7 +293,7 @@ impl<T: Clone> RestartPlan<T> {
 
     fn halt_next(&mut self) -> PlanStep<T> {
         while let Some(at) = self.halt_all_to.checked_sub(1) {
-            visits::visit(1);
+            work_count::count(1);
             self.halt_all_to = at;
             let member = &mut self.members[at];
             if member.state == MemberState::Up {

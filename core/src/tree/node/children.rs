@@ -1,8 +1,8 @@
 //! [`ChildTable`]: the children of a node, their names, and the tasks that wait for the last one.
 
 use crate::base::sync::Ordering;
-use crate::base::visits;
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard};
+use crate::base::work_count;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
@@ -156,7 +156,7 @@ impl Node {
     pub(crate) fn children(&self) -> Vec<Arc<dyn Member>> {
         let mut children = Vec::new();
         self.state.with(|state| children.extend(state.existing_children().into_iter().flat_map(ChildTable::members).cloned()));
-        visits::visit(children.len());
+        work_count::count(children.len());
         children.sort_unstable_by_key(|child| child.node().number);
         children
     }

@@ -51,7 +51,7 @@ use crate::base::runtime::Runtime;
 use crate::base::sync::AtomicU32;
 use crate::base::time::Instant;
 use crate::base::wakers::{ClonedWaker, WakerKey, discard};
-use crate::base::{catch, visits};
+use crate::base::{catch, work_count};
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::{FailureInfo, METADATA_MAX};
@@ -167,7 +167,7 @@ impl Node {
     pub(crate) fn tree(&self) -> &Arc<Tree> {
         let mut node = self;
         loop {
-            visits::visit(1);
+            work_count::count(1);
             match node.link.tree() {
                 Ok(tree) => return tree,
                 Err(parent) => node = parent.node(),
@@ -193,7 +193,7 @@ impl Node {
 
     /// Returns this node and all its ancestors.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = &Node> {
-        core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node())).inspect(|_| visits::visit(1))
+        core::iter::successors(Some(self), |node| node.parent().map(|parent| parent.node())).inspect(|_| work_count::count(1))
     }
 
     pub(crate) fn path(&self) -> ActorPath {

@@ -7,19 +7,19 @@ use crate::events::event::{Event, EventKinds, GaveUp};
 use crate::events::failure::{EscalationStage, FailureInfo};
 use crate::events::signal::Signal;
 use crate::supervise::decide;
-use crate::supervise::decide::{Reach, RestartBudget, RestartPolicy, Restarts, SupervisorDirective};
+use crate::supervise::decide::{Reach, RestartLimitScope, RestartPolicy, RestartRules, SupervisorDirective};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together;
-use crate::tree::supervision::state::{ChildAction, FailedChild};
+use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 /// Decides about a failure of `child` by its parent's strategy. Returns the action, and the failure
 /// with its restart count and window.
-pub(crate) fn judge(child: &Node, failed: FailedChild, failure: FailureInfo) -> (ChildAction, FailureInfo) {
+pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo) -> (ChildAction, FailureInfo) {
     let Some(parent) = child.parent() else { return (ChildAction::Stop, failure) };
     let supervisor = parent.node();
     let (awaited, own) =
@@ -37,12 +37,12 @@ pub(crate) fn judge(child: &Node, failed: FailedChild, failure: FailureInfo) -> 
         // An escalated failure was already handled below. Without a strategy of the system it is
         // not restarted at the top.
         None if failure.stage() != EscalationStage::Initial && supervisor.is_guardian() => {
-            (Restarts::default(), SupervisorDirective::Escalate, failure)
+            (RestartRules::default(), SupervisorDirective::Escalate, failure)
         }
         None => (default_rules(supervisor), SupervisorDirective::Restart, failure),
     };
     let ordered = match (ordered, failed) {
-        (SupervisorDirective::Resume, FailedChild::Stateless) => SupervisorDirective::Restart,
+        (SupervisorDirective::Resume, FailedMemberKind::Stateless) => SupervisorDirective::Restart,
         (ordered, _) => ordered,
     };
     let (decision, gives_up) = supervisor.with_supervision(|supervision| supervision.decide(ordered, child, &rules, now));
@@ -54,7 +54,7 @@ pub(crate) fn judge(child: &Node, failed: FailedChild, failure: FailureInfo) -> 
             report_gave_up(supervisor, child, &failure, left);
         }
         // At the top the failure goes to the root in any case, and only the child ends.
-        if rules.budget == RestartBudget::PerChild && left > 0 && !parent.survives_child_failures() {
+        if rules.limit_scope == RestartLimitScope::PerChild && left > 0 && !parent.survives_child_failures() {
             directive = SupervisorDirective::Stop;
         }
     }
@@ -73,14 +73,17 @@ pub(crate) fn judge(child: &Node, failed: FailedChild, failure: FailureInfo) -> 
 
 /// Returns the restart rules of a parent without a strategy. The members at the top of a system are
 /// independent, so their restarts count separately.
-fn default_rules(parent: &Node) -> Restarts {
-    let own = parent.existing_supervision(|supervision| supervision.default_budget).unwrap_or_default();
-    Restarts { budget: if parent.is_guardian() { RestartBudget::PerChild } else { own }, ..Restarts::default() }
+fn default_rules(parent: &Node) -> RestartRules {
+    let own = parent.existing_supervision(|supervision| supervision.default_limit_scope).unwrap_or_default();
+    RestartRules {
+        limit_scope: if parent.is_guardian() { RestartLimitScope::PerChild } else { own },
+        ..RestartRules::default()
+    }
 }
 
 /// Returns how many siblings of `child` continue although it has exceeded its limit.
-fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &Restarts) -> usize {
-    let siblings_continue = rules.budget == RestartBudget::PerChild || parent.survives_child_failures();
+fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -> usize {
+    let siblings_continue = rules.limit_scope == RestartLimitScope::PerChild || parent.survives_child_failures();
     if siblings_continue { parent.node().give_up_on(child.id()) } else { 0 }
 }
 
@@ -93,7 +96,13 @@ fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usiz
 }
 
 /// Prepares the restart of `child`, and of all siblings that restart with it.
-fn restart(parent: &Arc<dyn Member>, child: &Node, failed: FailedChild, rules: &Restarts, now: Instant) -> ChildAction {
+fn restart(
+    parent: &Arc<dyn Member>,
+    child: &Node,
+    failed: FailedMemberKind,
+    rules: &RestartRules,
+    now: Instant,
+) -> ChildAction {
     let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
         let random = child.runtime().random();
         parent
@@ -105,7 +114,7 @@ fn restart(parent: &Arc<dyn Member>, child: &Node, failed: FailedChild, rules: &
     }
     let mut restarted = parent.node().children();
     restarted.retain(|other| rules.reach == Reach::All || other.node().id() >= child.id());
-    if failed == FailedChild::Supervisor {
+    if failed == FailedMemberKind::Supervisor {
         // A supervisor has no task that could wait, so the plan waits.
         restart_together::begin(parent, restarted, None, wait);
     } else {
@@ -127,17 +136,18 @@ fn consult(
     supervisor: &Node,
     now: Instant,
     mut failure: FailureInfo,
-) -> (Restarts, SupervisorDirective, FailureInfo) {
+) -> (RestartRules, SupervisorDirective, FailureInfo) {
     let answer = catch::catch(|| {
         let rules = strategy.restarts();
-        let restarts = supervisor
-            .with_supervision(|supervision| decide::count_recent(&rules, supervision.recent(child.id(), rules.budget), now));
+        let restarts = supervisor.with_supervision(|supervision| {
+            decide::count_recent(&rules, supervision.recent(child.id(), rules.limit_scope), now)
+        });
         failure.set_restarts(restarts, rules.window);
         (rules, strategy.decide(&failure))
     });
     let (rules, ordered) = answer.unwrap_or_else(|reason| {
         child.report_failure(reason);
-        (Restarts::default(), SupervisorDirective::Escalate)
+        (RestartRules::default(), SupervisorDirective::Escalate)
     });
     (rules, ordered, failure)
 }

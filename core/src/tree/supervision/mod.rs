@@ -10,9 +10,9 @@
 //!  ┌─ Resume, Restart, Stop     the child does it
 //!  ├─ Wait                      the child halts; its parent's restart plan starts it again
 //!  │                            together with its siblings (restart_together.rs)
-//!  └─ Escalate                  escalate (propagate.rs)
+//!  └─ Escalate                  escalate (escalate.rs)
 //!       │
-//!       ├─ a sink exists        deliver to it, retry if it refuses (escalate.rs, retry.rs)
+//!       ├─ a sink exists        deliver to it, retry if it refuses (sink.rs, retry.rs)
 //!       └─ no sink              the parent itself has failed: child_failed on the parent,
 //!                               whose own parent judges, and so on up to the root
 //!                                    │
@@ -27,7 +27,8 @@
 //! | `propagate` | the way of a failure up the tree |
 //! | `restart_together` | performing a restart plan |
 //! | `strategy` | the strategy trait and the built-in strategies |
-//! | `escalate`, `retry` | the sink trait and the built-in sinks; retries of refused failures |
+//! | `escalate` | one step up: to the sink, or to the parent |
+//! | `sink`, `retry` | the sink trait and the built-in sinks; retries of refused failures |
 //! | `unhandled` | failures that reached the root |
 //!
 //! Lock rules: the state is accessed under the lock of the parent's node, for a few instructions. A
@@ -39,13 +40,15 @@ pub(crate) mod judge;
 pub(crate) mod propagate;
 pub(crate) mod restart_together;
 pub(crate) mod retry;
+pub(crate) mod sink;
 pub(crate) mod state;
 pub(crate) mod strategy;
 pub(crate) mod unhandled;
 
+pub(crate) use crate::tree::supervision::escalate::escalate;
 pub(crate) use crate::tree::supervision::judge::{call_hook, judge};
-pub(crate) use crate::tree::supervision::propagate::{FailureStep, escalate, is_to_restart, judge_and_apply, propagate};
+pub(crate) use crate::tree::supervision::propagate::{FailureStep, is_to_restart, judge_and_apply, propagate};
 pub(crate) use crate::tree::supervision::restart_together::{
     advance, halt, report, restart_supervisor, skip_stop_order, start, waits_for,
 };
-pub(crate) use crate::tree::supervision::state::{ChildAction, ChildrenPlan, FailedChild, Supervision};
+pub(crate) use crate::tree::supervision::state::{ChildAction, ChildrenPlan, FailedMemberKind, Supervision};

@@ -1,43 +1,15 @@
-//! The way of a failure up the tree: to a sink, or to the parent, whose own parent decides.
+//! The way of a failure up the tree, from member to member, until one handles it.
 
-use crate::base::catch;
 use crate::events::failure::FailureInfo;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use crate::tree::supervision::escalate::sink_of;
+use crate::tree::supervision::escalate::escalate;
 use crate::tree::supervision::judge::judge;
-use crate::tree::supervision::retry;
-use crate::tree::supervision::state::{ChildAction, FailedChild};
+use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-
-/// Escalates a failure of a child of `parent`: to the sink, or to the parent itself, which has
-/// failed by that. Returns the member that must handle the failure next.
-pub(crate) fn escalate(
-    parent: &Arc<dyn Member>,
-    failure: &FailureInfo,
-    exceeded: bool,
-) -> Option<(Arc<dyn Member>, FailureInfo)> {
-    let mut up = failure.escalated_to(parent);
-    let sink = if up.has_no_sink() { None } else { sink_of(parent.node()) };
-    let Some(sink) = sink else {
-        up.set_has_no_sink(true);
-        return Some((Arc::clone(parent), up));
-    };
-    let decides_above = || {
-        catch::catch(|| sink.leads_to_parent()).unwrap_or_else(|reason| {
-            parent.node().report_failure(reason);
-            false
-        })
-    };
-    if exceeded && !decides_above() {
-        Arc::clone(parent).apply_action(ChildAction::Stop, up.clone());
-    }
-    retry::deliver(parent, sink, up);
-    None
-}
 
 /// The result of one step of a failure up the tree.
 #[derive(Default)]
@@ -74,7 +46,7 @@ pub(crate) fn propagate(member: Arc<dyn Member>, mut failure: FailureInfo) {
 
 /// Decides about a failure from below that has become the failure of `member`, by the strategy of
 /// its parent.
-pub(crate) fn judge_and_apply(member: Arc<dyn Member>, failed: FailedChild, failure: FailureInfo) -> FailureStep {
+pub(crate) fn judge_and_apply(member: Arc<dyn Member>, failed: FailedMemberKind, failure: FailureInfo) -> FailureStep {
     let (action, failure) = judge(member.node(), failed, failure);
     match (action, member.node().parent()) {
         (ChildAction::Escalate { exceeded }, Some(parent)) => {

@@ -1,8 +1,8 @@
 //! Retries of failures that a sink refused.
 //!
 //! Invariants:
-//! 1. Refused failures are offered again in the order in which they came, at most [`ATTEMPTS_MAX`]
-//!    times in all, with growing delays.
+//! 1. Refused failures are offered again in the order in which they came, at most
+//!    [`SINK_ATTEMPTS_MAX`] times in all, with growing delays.
 //! 2. A failure that waits behind a refused one for the same sink counts as refused in that round.
 //!    Its last attempt is always its own.
 //! 3. After the last attempt, or if more than [`REFUSED_KEPT_MAX`] wait, a failure goes to the root
@@ -15,7 +15,7 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use crate::tree::supervision::escalate::{ATTEMPTS_MAX, EscalationSink, REFUSED_KEPT_MAX, try_sink};
+use crate::tree::supervision::sink::{EscalationSink, REFUSED_KEPT_MAX, SINK_ATTEMPTS_MAX, try_sink};
 use crate::tree::task::TaskKind;
 use crate::tree::{Tree, task};
 use alloc::collections::VecDeque;
@@ -129,14 +129,14 @@ fn retry_all(tree: &Tree) -> bool {
     for mut one in round {
         one.attempts += 1;
         let waits_behind = left.iter().any(|other| Arc::ptr_eq(&other.sink, &one.sink));
-        if waits_behind && one.attempts < ATTEMPTS_MAX {
+        if waits_behind && one.attempts < SINK_ATTEMPTS_MAX {
             // The sink refused in this round, which counts for all failures that wait for it.
             left.push_back(one);
             continue;
         }
         match try_sink(&*one.sink, one.failure.clone()) {
             Ok(()) => {}
-            Err(_) if one.attempts >= ATTEMPTS_MAX => send_to_root(tree, one),
+            Err(_) if one.attempts >= SINK_ATTEMPTS_MAX => send_to_root(tree, one),
             Err(failure) => left.push_back(Undelivered { failure, ..one }),
         }
     }

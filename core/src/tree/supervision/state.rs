@@ -6,11 +6,11 @@ use crate::base::time::Instant;
 use crate::ids::path::ActorId;
 use crate::supervise::backoff::FailureStreak;
 use crate::supervise::decide;
-use crate::supervise::decide::{RestartBudget, Restarts, SupervisorDirective};
+use crate::supervise::decide::{RestartLimitScope, RestartRules, SupervisorDirective};
 use crate::supervise::restart_plan::{ChildReport, RestartPlan};
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -27,10 +27,10 @@ pub(crate) struct Supervision {
     /// The children that are restarting together, if any.
     pub(crate) restart_plan: Option<Box<ChildrenPlan>>,
     /// Whose restarts count together if no strategy is set.
-    pub(crate) default_budget: RestartBudget,
-    /// The restarts within the window, for [`RestartBudget::Shared`].
+    pub(crate) default_limit_scope: RestartLimitScope,
+    /// The restarts within the window, for [`RestartLimitScope::Shared`].
     pub(super) recent: VecDeque<Instant>,
-    /// The same for each child, for [`RestartBudget::PerChild`].
+    /// The same for each child, for [`RestartLimitScope::PerChild`].
     pub(super) recent_by_child: BTreeMap<ActorId, VecDeque<Instant>>,
     pub(super) streaks: BTreeMap<ActorId, FailureStreak>,
     /// It has reported that it gave up on all its children, and restarted none since.
@@ -62,7 +62,7 @@ pub(crate) enum ChildAction {
 
 /// The kind of a failed child.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FailedChild {
+pub(crate) enum FailedMemberKind {
     /// An actor with a state that can be resumed.
     Actor,
     /// An actor without a state, or one that did not start: it cannot be resumed.
@@ -104,10 +104,10 @@ impl Supervision {
     }
 
     /// Returns the restarts that count for `child`.
-    pub(super) fn recent(&mut self, child: ActorId, budget: RestartBudget) -> &mut VecDeque<Instant> {
-        match budget {
-            RestartBudget::Shared => &mut self.recent,
-            RestartBudget::PerChild => self.recent_by_child.entry(child).or_default(),
+    pub(super) fn recent(&mut self, child: ActorId, limit_scope: RestartLimitScope) -> &mut VecDeque<Instant> {
+        match limit_scope {
+            RestartLimitScope::Shared => &mut self.recent,
+            RestartLimitScope::PerChild => self.recent_by_child.entry(child).or_default(),
         }
     }
 
@@ -117,13 +117,13 @@ impl Supervision {
         &mut self,
         directive: SupervisorDirective,
         child: &Node,
-        rules: &Restarts,
+        rules: &RestartRules,
         now: Instant,
     ) -> (decide::Decision, bool) {
-        let decision = decide::decide(directive, child.policy(), rules, self.recent(child.id(), rules.budget), now);
+        let decision = decide::decide(directive, child.policy(), rules, self.recent(child.id(), rules.limit_scope), now);
         // If many children exceed a shared limit, one report is enough.
         let already_reported =
-            rules.budget == RestartBudget::Shared && core::mem::replace(&mut self.gave_up, decision.exceeded);
+            rules.limit_scope == RestartLimitScope::Shared && core::mem::replace(&mut self.gave_up, decision.exceeded);
         (decision, decision.exceeded && !already_reported)
     }
 

@@ -2,9 +2,9 @@
 
 use crate::events::failure::FailureInfo;
 use crate::supervise::backoff::ExponentialBackoff;
-use crate::supervise::decide::{Reach, RestartBudget, Restarts, SupervisorDirective};
+use crate::supervise::decide::{Reach, RestartLimitScope, RestartRules, SupervisorDirective};
 use crate::tree::any_ref::AnyRef;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::EscalationSink;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -43,8 +43,8 @@ pub trait SupervisorStrategy: Send + Sync + 'static {
 
     /// Returns the restart rules. Default: the failed child only, at most 3 times within 5 s, at
     /// once.
-    fn restarts(&self) -> Restarts {
-        Restarts::default()
+    fn restarts(&self) -> RestartRules {
+        RestartRules::default()
     }
 
     /// Called before a child starts for the first time. Default: does nothing.
@@ -82,12 +82,12 @@ macro_rules! restart_strategy {
         /// If the restart limit is exceeded (by default more than 3 restarts within 5 s), the
         /// supervisor stops its children and the failure escalates.
         #[derive(Clone)]
-        pub struct $name(RestartRules);
+        pub struct $name(StrategyOptions);
 
         impl $name {
             /// Creates a strategy that restarts at once, at most 3 times within 5 s.
             pub fn new() -> Self {
-                Self(RestartRules::new($reach))
+                Self(StrategyOptions::new($reach))
             }
 
             /// Sets the restart limit: at most `restarts` within any `window`. Default: 3 within 5
@@ -97,22 +97,22 @@ macro_rules! restart_strategy {
             /// [`RESTART_LIMIT_MAX`](crate::RESTART_LIMIT_MAX) means no limit.
             #[must_use]
             pub fn restart_limit(mut self, restarts: u32, window: Duration) -> Self {
-                self.0.restarts.restarts_max = restarts;
-                self.0.restarts.window = window;
+                self.0.rules.restarts_max = restarts;
+                self.0.rules.window = window;
                 self
             }
 
-            /// Sets whose restarts count together. Default: [`RestartBudget::Shared`].
+            /// Sets whose restarts count together. Default: [`RestartLimitScope::Shared`].
             #[must_use]
-            pub fn budget(mut self, budget: RestartBudget) -> Self {
-                self.0.restarts.budget = budget;
+            pub fn limit_scope(mut self, limit_scope: RestartLimitScope) -> Self {
+                self.0.rules.limit_scope = limit_scope;
                 self
             }
 
             /// Sets a wait before each restart. Default: none.
             #[must_use]
             pub fn backoff(mut self, backoff: ExponentialBackoff) -> Self {
-                self.0.restarts.backoff = Some(backoff);
+                self.0.rules.backoff = Some(backoff);
                 self
             }
 
@@ -143,8 +143,8 @@ macro_rules! restart_strategy {
                 self.0.decide(failure)
             }
 
-            fn restarts(&self) -> Restarts {
-                self.0.restarts
+            fn restarts(&self) -> RestartRules {
+                self.0.rules
             }
 
             fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
@@ -230,11 +230,11 @@ restart_strategy! {
     RestForOne, Reach::Rest
 }
 
-/// What the three strategies have in common.
+/// The options that the three strategies have in common.
 #[derive(Clone)]
-struct RestartRules {
+struct StrategyOptions {
     decider: Decider,
-    restarts: Restarts,
+    rules: RestartRules,
     sink: Option<Arc<dyn EscalationSink>>,
 }
 
@@ -244,10 +244,10 @@ enum Decider {
     By(Arc<dyn Fn(&FailureInfo) -> SupervisorDirective + Send + Sync>),
 }
 
-impl RestartRules {
+impl StrategyOptions {
     fn new(reach: Reach) -> Self {
-        let restarts = Restarts { reach, ..Restarts::default() };
-        Self { decider: Decider::Always(SupervisorDirective::Restart), restarts, sink: None }
+        let rules = RestartRules { reach, ..RestartRules::default() };
+        Self { decider: Decider::Always(SupervisorDirective::Restart), rules, sink: None }
     }
 
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective {
@@ -262,7 +262,7 @@ impl RestartRules {
             Decider::Always(directive) => Some(directive),
             Decider::By(_) => None,
         };
-        f.debug_struct(name).field("always", &always).field("restarts", &self.restarts).finish_non_exhaustive()
+        f.debug_struct(name).field("always", &always).field("restarts", &self.rules).finish_non_exhaustive()
     }
 }
 
@@ -288,8 +288,8 @@ impl SupervisorStrategy for AlwaysRestart {
         SupervisorDirective::Restart
     }
 
-    fn restarts(&self) -> Restarts {
-        Restarts { restarts_max: u32::MAX, window: Duration::ZERO, ..Restarts::default() }
+    fn restarts(&self) -> RestartRules {
+        RestartRules { restarts_max: u32::MAX, window: Duration::ZERO, ..RestartRules::default() }
     }
 }
 
@@ -298,7 +298,7 @@ impl SupervisorStrategy for ExponentialBackoff {
         SupervisorDirective::Restart
     }
 
-    fn restarts(&self) -> Restarts {
-        Restarts { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..Restarts::default() }
+    fn restarts(&self) -> RestartRules {
+        RestartRules { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..RestartRules::default() }
     }
 }

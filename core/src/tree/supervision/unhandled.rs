@@ -17,8 +17,7 @@ use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::tree::Tree;
-use crate::tree::supervision::escalate;
-use crate::tree::supervision::escalate::EscalationSink;
+use crate::tree::supervision::sink::{self, EscalationSink};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
@@ -108,7 +107,7 @@ impl Tree {
         self.events.emit(EventKinds::UNHANDLED, || Event::Unhandled(failure.clone()));
         let sink = self.unhandled.state.with(|state| state.sink.clone());
         let refused = match sink {
-            Some(sink) => escalate::try_sink(&*sink, failure).err(),
+            Some(sink) => sink::try_sink(&*sink, failure).err(),
             None => Some(failure),
         };
         if let Some(failure) = refused
@@ -116,7 +115,7 @@ impl Tree {
         {
             let outer_sink = self.unhandled.state.with(|state| state.outer_sink.clone());
             let left = match outer_sink {
-                Some(outer_sink) => escalate::try_sink(&*outer_sink, failure).err(),
+                Some(outer_sink) => sink::try_sink(&*outer_sink, failure).err(),
                 None => Some(failure),
             };
             left.into_iter().for_each(|failure| self.unhandled.keep(failure));

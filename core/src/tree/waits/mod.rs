@@ -22,7 +22,7 @@ pub(crate) mod search;
 
 pub(crate) use crate::tree::waits::edges::Awaited;
 
-use crate::base::visits;
+use crate::base::work_count;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::ids::path::ActorPath;
 use crate::tree::current;
@@ -155,7 +155,7 @@ impl WaitCycle {
 pub(crate) fn break_cycles_of(mut next: Vec<Arc<dyn Member>>) {
     let mut known = BTreeSet::new();
     while let Some(one) = next.pop() {
-        visits::visit(1);
+        work_count::count(1);
         if !known.insert(address(&one)) {
             continue;
         }

@@ -1,7 +1,7 @@
 //! The search for wait cycles: breadth first from one edge, along edges and along ends that the
 //! tree awaits.
 
-use crate::base::visits;
+use crate::base::work_count;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::waits::{Edge, Wait, WaitCycle, address};
@@ -48,7 +48,7 @@ where
 impl<F: FnMut(WaitCycle, Option<&Edge>) -> bool> Search<'_, F> {
     /// Follows everything that the member at index `at` waits for. Returns false to end the search.
     fn expand(&mut self, at: usize) -> bool {
-        visits::visit(1);
+        work_count::count(1);
         let VisitedMember { member, ends, .. } = &self.visited[at];
         let (member, ends) = (Arc::clone(member), *ends);
         if !member.edges().iter().filter(|edge| edge.is_open()).all(|edge| self.follow(at, edge)) {

@@ -1,4 +1,4 @@
-//! E6: `Props::map_system` turns signals into messages of the actor's own type.
+//! E6: `Props::map_signals` turns signals into messages of the actor's own type.
 
 use crate::common::{INJECTED, Log, failures, quiet};
 use pleach::BoxError;
@@ -132,7 +132,7 @@ fn e6_grandchild_panic_reaches_the_grandparent_as_a_message() {
             Ok(())
         };
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
-        let actor = supervisor.spawn("actor", MappedActor::props(&log, start).map_system(map_all)).unwrap();
+        let actor = supervisor.spawn("actor", MappedActor::props(&log, start).map_signals(map_all)).unwrap();
         sim.settle();
         let grandchild: ActorPath = "/user/supervisor/actor/parent/below".parse().unwrap();
         let log_entries = log.take();
@@ -151,7 +151,7 @@ fn e6_exits_of_children_and_watched_actors_become_messages() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_system(map_all)).unwrap();
+    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_signals(map_all)).unwrap();
     let other = system.spawn("other", MappedActor::props(&Log::new(), start_nothing)).unwrap();
     assert!(other.try_send_system(SystemMessage::Watch(actor.any())).is_ok());
     sim.settle();
@@ -168,7 +168,7 @@ fn e6_unmapped_signal_is_not_counted_as_a_message() {
     let system = sim.system("s");
     let log = Log::new();
     let without_exits = |signal: &Signal| map_all(signal).filter(|msg| !matches!(msg, Msg::Terminated(_)));
-    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_system(without_exits)).unwrap();
+    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_signals(without_exits)).unwrap();
     sim.settle();
     assert_eq!(log.take(), ["signal terminated"]);
     assert_eq!(actor.counts().accepted, 0);
@@ -180,7 +180,7 @@ fn e6_mapped_signal_goes_first_and_needs_no_room() {
     let system = sim.system("s");
     let log = Log::new();
     let actor = system
-        .spawn("actor", MappedActor::props(&log, start_nothing).map_system(map_all).mailbox(Mailbox::bounded(1)))
+        .spawn("actor", MappedActor::props(&log, start_nothing).map_signals(map_all).mailbox(Mailbox::bounded(1)))
         .unwrap();
     sim.settle();
     actor.tell(Msg::Note(1)).unwrap();
@@ -217,13 +217,13 @@ fn a2_failed_mapped_message_is_counted_like_any_other() {
         actor.counts()
     };
     let log = Log::new();
-    let plain = receive_signal("plain", MappedActor::props(&log, start_nothing).map_system(fail));
+    let plain = receive_signal("plain", MappedActor::props(&log, start_nothing).map_signals(fail));
     assert_eq!(plain, Counts { accepted: 2, handled: 1, failed: 1, dead_lettered: 0 });
-    let dead = receive_signal("dead", MappedActor::props(&log, start_nothing).map_system(fail).dead_letter_failed());
+    let dead = receive_signal("dead", MappedActor::props(&log, start_nothing).map_signals(fail).dead_letter_failed());
     assert_eq!(dead, Counts { accepted: 2, handled: 1, failed: 0, dead_lettered: 1 });
     let retried = receive_signal(
         "retried",
-        MappedActor::props(&log, start_nothing).map_system(fail).retry(2).describe(|_| "signal".into()),
+        MappedActor::props(&log, start_nothing).map_signals(fail).retry(2).describe(|_| "signal".into()),
     );
     assert_eq!(retried, Counts { accepted: 2, handled: 1, failed: 1, dead_lettered: 0 });
     let recorded = recorded.take();
@@ -237,7 +237,7 @@ fn a2_mapped_message_can_be_stashed() {
     let sim = Sim::new(0);
     let system = sim.system("s");
     let log = Log::new();
-    let actor = system.spawn("actor", MappedActor::props(&log, start_nothing).map_system(map_all)).unwrap();
+    let actor = system.spawn("actor", MappedActor::props(&log, start_nothing).map_signals(map_all)).unwrap();
     actor.tell(Msg::Stash).unwrap();
     sim.settle();
     actor.try_send_system(termination_of(&actor)).unwrap();
@@ -250,13 +250,13 @@ fn a2_mapped_message_can_be_stashed() {
 }
 
 #[test]
-fn s8_panic_in_map_system_is_a_failure_of_the_actor() {
+fn s8_panic_in_map_signals_is_a_failure_of_the_actor() {
     quiet();
     let sim = Sim::new(0);
     let system = sim.system("s");
     let recorded = failures(&system);
     let log = Log::new();
-    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_system(|_| panic!("{INJECTED}"))).unwrap();
+    let actor = system.spawn("actor", MappedActor::props(&log, one_child).map_signals(|_| panic!("{INJECTED}"))).unwrap();
     actor.tell(Msg::Note(1)).unwrap();
     sim.settle();
     let recorded = recorded.take();
@@ -297,7 +297,7 @@ fn a11_mapped_signal_between_attempts_does_not_reset_their_count() {
         let system = sim.system("s");
         let supervisor = system.supervisor("supervisor", OneForOne::new().restart_limit(100, Duration::from_secs(5))).unwrap();
         let log = attempts.clone();
-        let props = Props::new(move || Interrupted { attempts: log.clone(), signals_fail }).retry(2).map_system(map_all);
+        let props = Props::new(move || Interrupted { attempts: log.clone(), signals_fail }).retry(2).map_signals(map_all);
         let actor = supervisor.spawn("interrupted", props).unwrap();
         actor.tell(Msg::Fail).unwrap();
         sim.settle();

@@ -40,9 +40,9 @@ fn failing() -> Props<impl Actor<Msg = bool>> {
 /// third is allowed on top for sorting.
 fn grows_linearly(what: &str, work: impl Fn(usize)) {
     let visited = |n| {
-        take_visited();
+        take_count();
         work(n);
-        take_visited()
+        take_count()
     };
     let (few, many) = (visited(FEW), visited(4 * FEW));
     assert!(few > 0 && many <= few * 4 + few * 4 / 3, "{what}: {few} visits for {FEW}, {many} for {}", 4 * FEW);
@@ -135,7 +135,7 @@ fn s14_deep_actor_chain_starts_and_ends_in_linear_work() {
         grows_linearly(&format!("a chain of actors, {how}"), |depth| {
             let sim = Dispatcher::seeded(1);
             let scope = scope(&sim);
-            let first = scope.actor("first", Props::new(move || ChainLink(depth))).unwrap();
+            let first = scope.spawn("first", Props::new(move || ChainLink(depth))).unwrap();
             sim.drain_ready();
             end(&scope, &first);
             sim.drain_ready();
@@ -194,7 +194,7 @@ fn s14_deep_escalation_costs_linear_work() {
             let chain = nested_below(&first, depth);
             let actor = chain[depth - 1].spawn("actor", failing()).unwrap();
             sim.drain_ready();
-            take_visited();
+            take_count();
             actor.tell(true).unwrap();
             sim.drain_ready();
             assert_eq!(actor.exit().is_none(), restarted);
@@ -250,7 +250,7 @@ fn s14_many_topic_subscriptions_cost_linear_work() {
         let sim = Dispatcher::seeded(1);
         let scope = scope(&sim);
         let topic = Topic::<bool>::new();
-        let actors: Vec<_> = (0..subscribers).map(|n| scope.actor(&format!("{n}"), failing()).unwrap()).collect();
+        let actors: Vec<_> = (0..subscribers).map(|n| scope.spawn(&format!("{n}"), failing()).unwrap()).collect();
         actors.iter().for_each(|actor| drop(topic.subscribe(actor, SlowSubscriber::Drop)));
         assert_eq!(topic.subscribers(), subscribers);
     });
@@ -382,7 +382,7 @@ fn s14_waiting_for_room_in_many_mailboxes_costs_linear_work() {
     grows_linearly("waiting for room in many mailboxes", |subscribers| {
         let sim = Dispatcher::seeded(1);
         let (scope, topic) = (scope(&sim), Topic::<bool>::new());
-        let small = |n| scope.actor(&format!("{n}"), failing().mailbox(Mailbox::bounded(1))).unwrap();
+        let small = |n| scope.spawn(&format!("{n}"), failing().mailbox(Mailbox::bounded(1))).unwrap();
         let actors: Vec<_> = (0..subscribers).map(small).collect();
         for actor in &actors {
             drop(topic.subscribe(actor, SlowSubscriber::Wait));
@@ -390,7 +390,7 @@ fn s14_waiting_for_room_in_many_mailboxes_costs_linear_work() {
             actor.tell(false).unwrap();
         }
         let published = topic.clone();
-        let publisher = scope.actor("publisher", Props::new(move || Publishes(published.clone()))).unwrap();
+        let publisher = scope.spawn("publisher", Props::new(move || Publishes(published.clone()))).unwrap();
         publisher.tell(false).unwrap();
         sim.drain_ready();
         assert_eq!(publisher.cell().edges().len(), subscribers);
