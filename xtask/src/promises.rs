@@ -1,9 +1,10 @@
-//! Checks that every promise in `docs/semantics/` has a test.
+//! Checks that every promise in `docs/semantics/` has a test, and that every number in the name of
+//! a test is that of a promise.
 //!
 //! A promise is a section such as `### A13.3 Stash`. Its number is `A13`; the part after the dot
 //! only divides a long promise into sections. The tests of promise `A13` are the test functions
 //! whose names begin with `a13_`. The last line of each section names test prefixes:
-//! ``Tests: `a13_*`, `w5_*` ``.
+//! ``Tests: `a13_*`, `s8_*` ``.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -38,8 +39,8 @@ impl Section {
     }
 }
 
-/// Fails if a promise has no test, is listed twice, or names tests that do not exist, or if the
-/// front page does not link to an area.
+/// Fails if a promise has no test, is listed twice, or names tests that do not exist, if a test has
+/// the number of no promise, or if the front page does not link to an area.
 pub fn check(root: &Path) -> Outcome {
     let front_page = read(&root.join(FRONT_PAGE))?;
     let mut faults = faults(&sections(root)?, &tests(root)?);
@@ -52,7 +53,7 @@ pub fn check(root: &Path) -> Outcome {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-/// Returns a line for each promise with its tests.
+/// Returns a line for each promise with its tests. Fails with that list if [`check`] fails.
 pub fn list(root: &Path) -> Result<String, String> {
     let (sections, tests) = (sections(root)?, tests(root)?);
     let mut list = String::new();
@@ -60,6 +61,7 @@ pub fn list(root: &Path) -> Result<String, String> {
         let found: Vec<&str> = tests.iter().filter(|test| matches_any(test, &prefixes)).map(String::as_str).collect();
         let _ = writeln!(list, "{promise:4} {}", if found.is_empty() { "no test".into() } else { found.join("\n     ") });
     }
+    check(root).map_err(|faults| format!("{list}{faults}"))?;
     Ok(list)
 }
 
@@ -108,6 +110,10 @@ fn faults(sections: &[Section], tests: &BTreeSet<String>) -> Vec<String> {
         if !tests.iter().any(|test| test.starts_with(&prefix)) {
             faults.push(format!("{promise} has no test: add one named `{prefix}…`, or remove the promise"));
         }
+    }
+    let known: BTreeSet<String> = home.keys().map(|promise| own_prefix(promise)).collect();
+    for test in tests.iter().filter(|test| !matches_any(test, &known)) {
+        faults.push(format!("test {test} has the number of no promise: use another number, or none"));
     }
     faults
 }
@@ -164,7 +170,7 @@ fn section_number(heading: &str) -> Option<String> {
     (is_number(promise) && is_number(section)).then(|| number.to_string())
 }
 
-/// Returns `a13_` and `w5_` from ``  `a13_*`, `w5_*` ``.
+/// Returns `a13_` and `s8_` from ``  `a13_*`, `s8_*` ``.
 fn parse_prefixes(text: &str) -> impl Iterator<Item = String> {
     text.split('`').filter_map(|part| part.strip_suffix('*')).map(str::to_string)
 }
@@ -227,14 +233,17 @@ fn function(line: &str) -> Option<&str> {
     line.trim_start_matches("pub ").trim_start_matches("async ").strip_prefix("fn ")
 }
 
-/// Returns the name that `text` begins with, if it has a number: a letter, digits, an optional
-/// letter and an underscore, as in `a13_` and `w9b_`.
+/// Returns the name that `text` begins with, if it has a number: `a-z`, digits, optional `a-z` and
+/// an underscore, as in `a13_` and `w9b_`.
 fn numbered_name(text: &str) -> Option<String> {
     let name = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
     let (number, _) = name.split_once('_')?;
-    let digits = number.strip_prefix(|letter: char| letter.is_ascii_lowercase())?;
-    let digits = digits.strip_suffix(|letter: char| letter.is_ascii_lowercase()).unwrap_or(digits);
-    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_string())
+    let is_lowercase = |letter: char| letter.is_ascii_lowercase();
+    let digits = number.trim_start_matches(is_lowercase);
+    let has_area = digits.len() < number.len();
+    let digits = digits.trim_end_matches(is_lowercase);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (has_area && is_number).then(|| name.to_string())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -272,15 +281,26 @@ mod tests {
 
     #[test]
     fn sections_with_tests_have_no_fault() {
-        let sections = [section("A13.1", "a.md", &["a13_"]), section("A13.2", "a.md", &["a13_", "w5_"])];
-        assert_eq!(faults(&sections, &tests_named(&["a13_stash", "w5_hook"])), [""; 0]);
+        let sections =
+            [section("A13.1", "a.md", &["a13_"]), section("A13.2", "a.md", &["a13_", "s8_"]), section("S8", "s.md", &["s8_"])];
+        assert_eq!(faults(&sections, &tests_named(&["a13_stash", "s8_hook"])), [""; 0]);
+    }
+
+    #[test]
+    fn test_with_the_number_of_no_promise_is_a_fault() {
+        let sections = [section("A1", "a.md", &["a1_"])];
+        let faults = faults(&sections, &tests_named(&["a1_order", "a1b_order", "a12_timer", "w5_hook"]));
+        let expected = ["a12_timer", "a1b_order", "w5_hook"];
+        let expected = expected.map(|test| format!("test {test} has the number of no promise: use another number, or none"));
+        assert_eq!(faults, expected);
     }
 
     #[test]
     fn promise_without_a_test_is_a_fault() {
         let sections = [section("A1", "a.md", &["a10_"])];
         let faults = faults(&sections, &tests_named(&["a10_ask"]));
-        assert_eq!(faults, ["A1 has no test: add one named `a1_…`, or remove the promise"]);
+        let missing = "A1 has no test: add one named `a1_…`, or remove the promise";
+        assert_eq!(faults, [missing, "test a10_ask has the number of no promise: use another number, or none"]);
     }
 
     #[test]
@@ -313,7 +333,7 @@ mod tests {
     #[test]
     fn only_functions_that_a_test_runner_calls_are_tests() {
         let source = "#[test]\nfn t1_goes_down() {}\n#[tokio::test(start_paused = true)]\n#[cfg(unix)]\nasync fn w9b_counts() {}\n\
-                      fn t3_is_no_test() {}\n#[test]\nfn helper() {}\nfn t4_neither() {}\ncases!(\n    c1_listed,\n);\nfn c2_unlisted() {}";
-        assert_eq!(numbered_tests(source), ["t1_goes_down", "w9b_counts", "c1_listed"]);
+                      fn t3_is_no_test() {}\n#[test]\nfn helper() {}\nfn t4_neither() {}\n#[test]\nfn ab3_is_numbered() {}\n#[test]\nfn five_5_is_not() {}\ncases!(\n    c1_listed,\n);\nfn c2_unlisted() {}";
+        assert_eq!(numbered_tests(source), ["t1_goes_down", "w9b_counts", "ab3_is_numbered", "c1_listed"]);
     }
 }

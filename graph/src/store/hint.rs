@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn w6_replaced_waker_is_dropped_outside_the_lock() {
+    fn w8_replaced_waker_is_dropped_outside_the_lock() {
         let (hints, dropped) = (Arc::new(Hints::default()), Arc::new(AtomicU32::new(0)));
         let poll = |waiting: Pin<&mut HintWait<'_>>| {
             let waker = Arc::new(LockProbe(Arc::clone(&hints), Arc::clone(&dropped))).into();

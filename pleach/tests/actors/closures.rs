@@ -1,4 +1,4 @@
-//! W6: user closures may panic. A panic affects only the work that the closure was for.
+//! A12 and S8: user closures may panic. A panic affects only the work that the closure was for.
 
 use crate::common::{Job, Log, TestActor, quiet};
 use pleach::prelude::*;
@@ -27,7 +27,7 @@ fn ticks(log: &Log<String>, what: &str) -> usize {
 }
 
 #[test]
-fn w6_panic_in_a_timer_keeps_all_timers() {
+fn a12_panic_in_a_timer_keeps_all_timers() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (resuming(sim), Log::new());
@@ -63,7 +63,7 @@ fn w6_panic_in_a_timer_keeps_all_timers() {
 }
 
 #[test]
-fn w6_panic_in_the_receive_timeout_keeps_it() {
+fn a12_panic_in_the_receive_timeout_keeps_it() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (resuming(sim), Log::new());
@@ -86,7 +86,7 @@ fn w6_panic_in_the_receive_timeout_keeps_it() {
 }
 
 #[test]
-fn w6_panic_in_a_timer_with_restart_ends_its_incarnation_only() {
+fn a12_panic_in_a_timer_with_restart_ends_its_incarnation_only() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
@@ -200,7 +200,7 @@ fn tell(actor: &ActorRef<Job>, action: impl FnOnce(&mut Context<TestActor>) + Se
 }
 
 #[test]
-fn w6_panicking_closure_harms_no_other_member() {
+fn s8_panicking_closure_harms_no_other_member() {
     quiet();
     for (name, call) in CASES {
         let sim = Sim::new(1);

@@ -1,4 +1,4 @@
-//! W11: ways to start an actor: once, with a context, under each kind of parent, and awaited until
+//! A16: ways to start an actor: once, with a context, under each kind of parent, and awaited until
 //! it has started.
 
 use crate::common::{Gate, Job, Log, TestActor};
@@ -34,7 +34,7 @@ fn slow_start(gate: &Gate, log: &Log<String>, fails: u32) -> Props<SlowStart> {
 }
 
 #[test]
-fn w11_spawn_started_is_ready_after_the_started_hook() {
+fn a16_spawn_started_is_ready_after_the_started_hook() {
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
@@ -59,7 +59,7 @@ fn w11_spawn_started_is_ready_after_the_started_hook() {
 }
 
 #[test]
-fn w11_spawn_started_reports_an_actor_that_never_started() {
+fn a16_spawn_started_reports_an_actor_that_never_started() {
     explore(0..20, |sim| {
         let (system, gate, log) = (sim.system("s"), Gate::new(), Log::new());
         let starting = system.spawn_started("a", slow_start(&gate, &log, 0).restart(RestartPolicy::Temporary));
@@ -86,7 +86,7 @@ impl Actor for Once {
 }
 
 #[test]
-fn w11_once_actor_is_not_restarted() {
+fn a16_once_actor_is_not_restarted() {
     crate::common::quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
@@ -102,7 +102,7 @@ fn w11_once_actor_is_not_restarted() {
 }
 
 #[test]
-fn w11_from_fn_with_gets_the_context() {
+fn a16_from_fn_with_gets_the_context() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::<String>::new());
         let seen = log.clone();
@@ -126,7 +126,7 @@ fn w11_from_fn_with_gets_the_context() {
 }
 
 #[test]
-fn w11_every_parent_spawns_with_the_same_method() {
+fn a16_every_parent_spawns_with_the_same_method() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();

@@ -1,4 +1,4 @@
-//! W5: messages that hooks stash. They count as accepted, and the counts are right after every
+//! A13: messages that hooks stash. They count as accepted, and the counts are right after every
 //! step.
 
 use crate::common::quiet;
@@ -91,7 +91,7 @@ fn settle_checked(sim: &Sim, system: &System) -> Counts {
 }
 
 #[test]
-fn w5_message_stashed_by_a_hook_is_counted_once() {
+fn a13_message_stashed_by_a_hook_is_counted_once() {
     quiet();
     let hooks = [Hook::Started, Hook::StartedThenFails, Hook::Signal, Hook::SignalThenFails, Hook::Restarting, Hook::Stopped];
     for hook in hooks {
@@ -134,7 +134,7 @@ fn expected(hook: Hook) -> Counts {
 }
 
 #[test]
-fn w5_signal_handler_takes_back_no_other_message() {
+fn a13_signal_handler_takes_back_no_other_message() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let actor = system.spawn("h", Props::new(|| StashingActor { hook: Hook::Signal, has_stashed: true })).unwrap();

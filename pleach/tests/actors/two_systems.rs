@@ -1,5 +1,5 @@
-//! W4: two systems in one process. Their actors watch, ask and publish to each other, although both
-//! systems use the same id numbers.
+//! S10: two systems in one process. Their actors watch, ask and publish to each other, although
+//! both systems use the same id numbers.
 
 use crate::common::{Gate, Job, Log, TestActor};
 use pleach::prelude::*;
@@ -20,7 +20,7 @@ fn exits_seen(log: &Log<String>) -> usize {
 }
 
 #[test]
-fn w4_ids_of_two_systems_differ_and_paths_are_equal() {
+fn s10_ids_of_two_systems_differ_and_paths_are_equal() {
     let sim = Sim::new(1);
     let [(left, a, _), (right, b, _)] = twins(&sim, "a");
     assert_eq!(a.id().get(), b.id().get(), "each tree counts from 1");
@@ -31,7 +31,7 @@ fn w4_ids_of_two_systems_differ_and_paths_are_equal() {
 }
 
 #[test]
-fn w4_watchers_in_two_systems_both_get_the_signal() {
+fn s10_watchers_in_two_systems_both_get_the_signal() {
     explore(0..50, |sim| {
         let [(left, first, first_log), (_right, second, second_log)] = twins(sim, "watcher");
         let watched = left.spawn("watched", TestActor::props(&Log::new())).unwrap();
@@ -47,7 +47,7 @@ fn w4_watchers_in_two_systems_both_get_the_signal() {
 }
 
 #[test]
-fn w4_exits_in_two_systems_give_two_signals() {
+fn s10_exits_in_two_systems_give_two_signals() {
     explore(0..50, |sim| {
         let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
         let log = Log::new();
@@ -70,7 +70,7 @@ fn w4_exits_in_two_systems_give_two_signals() {
 }
 
 #[test]
-fn w4_unwatch_affects_only_the_actor_of_one_system() {
+fn s10_unwatch_affects_only_the_actor_of_one_system() {
     explore(0..50, |sim| {
         let [(left, first, _), (_right, second, _)] = twins(sim, "watched");
         let log = Log::new();
@@ -93,7 +93,7 @@ fn w4_unwatch_affects_only_the_actor_of_one_system() {
 }
 
 #[test]
-fn w4_asks_and_topics_work_across_systems() {
+fn s10_asks_and_topics_work_across_systems() {
     explore(0..50, |sim| {
         let [(left, first, first_log), (right, second, second_log)] = twins(sim, "actor");
         let topic = Topic::<u32>::new();

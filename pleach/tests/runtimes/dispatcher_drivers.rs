@@ -1,4 +1,4 @@
-//! W7: drivers of a dispatcher, and waiters beside them.
+//! D2: drivers of a dispatcher, and waiters beside them.
 
 use crate::at;
 use crate::common::{CountingWaker, poll_once};
@@ -27,7 +27,7 @@ impl Clock for StoppedClock {
 }
 
 #[test]
-fn w7_wait_from_another_thread_ends_while_the_driver_is_parked() {
+fn d2_wait_from_another_thread_ends_while_the_driver_is_parked() {
     let dispatcher = Arc::new(Dispatcher::on_std());
     let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
     scope.launch(pending::<()>()).unwrap();
@@ -50,7 +50,7 @@ fn w7_wait_from_another_thread_ends_while_the_driver_is_parked() {
 }
 
 #[test]
-fn w7_earlier_timer_wakes_the_drivers() {
+fn d2_earlier_timer_wakes_the_drivers() {
     let clock = StoppedClock::default();
     let dispatcher = Dispatcher::new(clock.clone());
     let runtime = dispatcher.runtime();
@@ -74,7 +74,7 @@ fn w7_earlier_timer_wakes_the_drivers() {
 }
 
 #[test]
-fn w7_run_until_and_run_forever_yield_to_others() {
+fn d2_run_until_and_run_forever_yield_to_others() {
     let dispatcher = Dispatcher::on_std();
     let scope = Scope::under(&CancelToken::root(dispatcher.runtime()));
     // A task that is always ready.
@@ -97,7 +97,7 @@ fn w7_run_until_and_run_forever_yield_to_others() {
 }
 
 #[test]
-fn w7_dropped_drivers_leave_no_wakers_behind() {
+fn d2_dropped_drivers_leave_no_wakers_behind() {
     let dispatcher = Dispatcher::on_std();
     let runtime = dispatcher.runtime();
     // The clock gets wakers too.
@@ -122,7 +122,7 @@ fn w7_dropped_drivers_leave_no_wakers_behind() {
 }
 
 #[test]
-fn w7_on_std_wakes_run_until_and_run_forever_for_timers() {
+fn d2_on_std_wakes_run_until_and_run_forever_for_timers() {
     let dispatcher = Dispatcher::on_std();
     let runtime = dispatcher.runtime();
     let scope = Scope::under(&CancelToken::root(Arc::clone(&runtime)));

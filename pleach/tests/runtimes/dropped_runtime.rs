@@ -1,4 +1,4 @@
-//! W9b and W10: the Tokio runtime of a system is dropped while others wait for its members.
+//! A10 and D1: the Tokio runtime of a system is dropped while others wait for its members.
 #![cfg(feature = "tokio")]
 
 use crate::common::{Gate, Job, Log, TestActor, poll_once};
@@ -15,7 +15,7 @@ fn system_on(runtime: &tokio::runtime::Runtime) -> ActorSystem {
 }
 
 #[test]
-fn w10_wait_from_another_runtime_survives_a_dropped_runtime() {
+fn d1_wait_from_another_runtime_survives_a_dropped_runtime() {
     let (runtime, other) = (tokio_runtime(), tokio_runtime());
     let system = system_on(&runtime);
     let scope = system.scope("scope").unwrap();
@@ -35,7 +35,7 @@ fn w10_wait_from_another_runtime_survives_a_dropped_runtime() {
 }
 
 #[test]
-fn w10_bounded_wait_ends_after_its_runtime_was_dropped() {
+fn d1_bounded_wait_ends_after_its_runtime_was_dropped() {
     let tokio = tokio_runtime();
     let runtime = TokioRuntime::new(tokio.handle().clone()).unwrap();
     drop(tokio);
@@ -59,7 +59,7 @@ fn answer(reply: Reply<u32>) -> Job {
 }
 
 #[test]
-fn w9b_unhandled_asks_are_cancelled_with_the_runtime() {
+fn a10_unhandled_asks_are_cancelled_with_the_runtime() {
     let runtime = tokio_runtime();
     let system = system_on(&runtime);
     let log = Log::new();
@@ -85,7 +85,7 @@ fn w9b_unhandled_asks_are_cancelled_with_the_runtime() {
 }
 
 #[test]
-fn w9b_ask_in_a_handler_is_cancelled_with_the_runtime() {
+fn a10_ask_in_a_handler_is_cancelled_with_the_runtime() {
     let runtime = tokio_runtime();
     let system = system_on(&runtime);
     let actor = TestActor::spawn(&system, "a");

@@ -1,4 +1,4 @@
-//! W9e and W9f: the shutdown token, and whom a late shutdown lists.
+//! T13: the shutdown token, and the members that the error of a late shutdown lists.
 
 use crate::common::{Gate, Job, Log, TestActor};
 use pleach::prelude::*;
@@ -8,7 +8,7 @@ use pleach::system::ShutdownError;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn w9e_late_shutdown_lists_the_late_member_and_no_guardian() {
+fn t13_late_shutdown_lists_the_late_member_and_no_guardian() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let late = TestActor::spawn(&system, "late");
@@ -22,7 +22,7 @@ fn w9e_late_shutdown_lists_the_late_member_and_no_guardian() {
 }
 
 #[test]
-fn w9f_shutdown_token_is_cancelled_when_the_shutdown_begins() {
+fn t13_shutdown_token_is_cancelled_when_the_shutdown_begins() {
     explore(0..20, |sim| {
         let system = sim.system("s");
         let (token, log) = (system.shutdown_token(), Log::new());
@@ -54,7 +54,7 @@ fn w9f_shutdown_token_is_cancelled_when_the_shutdown_begins() {
 }
 
 #[test]
-fn w9f_every_way_to_end_a_system_cancels_the_token() {
+fn t13_every_way_to_end_a_system_cancels_the_token() {
     type End = fn(&Sim, ActorSystem);
     let ends: [(End, Cause); 4] = [
         (|_, system| system.root().begin_shutdown(), Cause::Cancelled),

@@ -1,4 +1,4 @@
-//! W11: `sleep`, `timeout`, `blocking` and `launch_blocking`.
+//! A17 and T4: `sleep`, `timeout`, `blocking` and `launch_blocking`.
 
 use crate::common::logged::logged;
 use crate::common::{Job, Log, TestActor, quiet};
@@ -12,7 +12,7 @@ use std::sync::mpsc;
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn w11_sleep_and_timeout_use_virtual_time() {
+fn a17_sleep_and_timeout_use_virtual_time() {
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
         let actor = system.spawn("a", Waiter::props(&log)).unwrap();
@@ -72,7 +72,7 @@ impl Actor for Waiter {
 }
 
 #[test]
-fn w11_tokio_timers_in_the_simulator_fail_with_a_hint() {
+fn a17_tokio_timers_in_the_simulator_fail_with_a_hint() {
     let logged = logged();
     let sim = Sim::new(1);
     let system = sim.system("s");
@@ -83,7 +83,7 @@ fn w11_tokio_timers_in_the_simulator_fail_with_a_hint() {
 }
 
 #[test]
-fn w11_blocking_work_returns_its_output_or_its_panic() {
+fn t4_blocking_work_returns_its_output_or_its_panic() {
     quiet();
     explore(0..20, |sim| {
         let (system, log) = (sim.system("s"), Log::new());
@@ -99,7 +99,7 @@ fn w11_blocking_work_returns_its_output_or_its_panic() {
 }
 
 #[test]
-fn w11_failed_blocking_work_fails_its_scope() {
+fn t4_failed_blocking_work_fails_its_scope() {
     quiet();
     explore(0..20, |sim| {
         let system = sim.system("s");
@@ -127,7 +127,7 @@ fn w11_failed_blocking_work_fails_its_scope() {
 /// running.
 #[cfg(feature = "tokio")]
 #[tokio::test]
-async fn w11_blocking_work_is_in_the_tree_until_it_returns() {
+async fn t4_blocking_work_is_in_the_tree_until_it_returns() {
     let system = ActorSystem::new("s").unwrap();
     let actor = system.spawn("a", Waiter::props(&Log::new())).unwrap();
     let ((entered, enters), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
@@ -149,7 +149,7 @@ async fn w11_blocking_work_is_in_the_tree_until_it_returns() {
 }
 
 #[test]
-fn w11_running_prints_path_and_state() {
+fn t4_running_prints_path_and_state() {
     let sim = Sim::new(1);
     let system = sim.system("s");
     TestActor::spawn(&system, "a").tell(Job::Note(1)).unwrap();

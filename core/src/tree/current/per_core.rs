@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn w12_polls_of_two_cores_end_in_any_order() {
+    fn polls_of_two_cores_end_in_any_order() {
         run_alone(|| {
             let (a, b) = (some_member(), some_member());
             let mut first = enter(Some(Arc::clone(&a)), 1);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn w12_nested_polls_put_the_outer_one_back() {
+    fn nested_polls_put_the_outer_one_back() {
         run_alone(|| {
             let (a, b) = (some_member(), some_member());
             let mut outer = enter(Some(Arc::clone(&a)), 1);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn w12_two_threads_see_only_their_own_member() {
+    fn two_threads_see_only_their_own_member() {
         run_alone(|| {
             identify_cores(|| THREAD.get());
             let together = Barrier::new(2);

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_tree_is_found_in_bounded_steps_at_any_depth() {
+    fn tree_is_found_in_bounded_steps_at_any_depth() {
         let sim = Dispatcher::seeded(1);
         let mut scopes = Vec::from([Scope::under(&CancelToken::root(sim.runtime()))]);
         for _ in 0..1_000 {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn h3_parent_link_takes_two_words() {
+    fn parent_link_takes_two_words() {
         assert_eq!(size_of::<ParentLink>(), 2 * size_of::<usize>());
     }
 }
