@@ -1,5 +1,5 @@
 //! Events that hit many members of the tree at once: failures above the limit, restarts of a group,
-//! deep chains, a kill.
+//! deep chains, a cancel.
 //!
 //! Only pleach has these rows. They show whether the cost per member is the same at 1k, 10k and
 //! 100k.
@@ -22,7 +22,7 @@ pub enum Growth {
     Chain,
     /// Nested supervisors restart as a whole.
     Supervisors,
-    /// Idle actors are killed.
+    /// Idle actors are cancelled.
     Kill,
 }
 
@@ -136,7 +136,7 @@ async fn kill(system: ActorSystem, members: u64) -> Duration {
     drop(started(&supervisor, members).await);
     timed(async move {
         system.cancel(Cause::Cancelled);
-        system.ended().await.expect("it was killed from outside");
+        system.ended().await.expect("it was cancelled from outside");
     })
     .await
 }

@@ -52,7 +52,7 @@ impl Name {
     /// use pleach::actor::{Name, NameFault};
     ///
     /// assert_eq!(Name::new("billing").unwrap().to_string(), "billing");
-    /// assert_eq!(Name::new("a/b").unwrap_err().why, NameFault::Character);
+    /// assert_eq!(Name::new("a/b").unwrap_err().reason, NameFault::Character);
     /// ```
     pub fn new(text: &str) -> Result<Self, NameError> {
         Self::check(text)?;
