@@ -12,7 +12,7 @@
 //! | `snapshot` | a value that is read and replaced as a whole |
 //! | `sync` | atomics, real or loom's |
 //! | `time`, `timeout` | instants of a runtime's clock; a future with a time limit |
-//! | `visits` | counts loop iterations for the tests of complexity |
+//! | `work_count` | counts loop iterations for the tests of complexity |
 //! | `wakers` | registered wakers, and waking them outside of locks |
 
 #[cfg(feature = "std")]

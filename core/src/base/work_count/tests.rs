@@ -355,7 +355,7 @@ fn s14_children_sending_to_restarting_parent_cost_linear_work() {
         let sim = Dispatcher::seeded(1);
         let scope = scope(&sim);
         let props = Props::new(move || Crowd(children)).mailbox(Mailbox::bounded(1));
-        let parent = scope.actor("parent", props).unwrap();
+        let parent = scope.spawn("parent", props).unwrap();
         parent.cell().any().suspend();
         sim.drain_ready();
         parent.try_send_system(SystemMessage::Restart).unwrap();
