@@ -14,7 +14,8 @@ const PICKED_UP_MIN: usize = 3;
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 pub fn survives_kills() -> Outcome {
-    output_of(&mut cargo(&["build", "--release", "--package", "pleach-cli"]))?;
+    // The same selection as in the step `build-demo`: another one would build other features.
+    output_of(&mut cargo(&["build", "--release"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let program = xtask::root().join(target).join("release/pleach");
     let mut seen = 0;

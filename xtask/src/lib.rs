@@ -1,6 +1,7 @@
 //! What `cargo xtask` shares with the programs it starts: steps, and a PostgreSQL server for tests.
 
 pub mod postgres;
+pub mod run;
 pub mod step;
 
 use std::path::{Path, PathBuf};

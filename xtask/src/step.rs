@@ -1,4 +1,4 @@
-//! Runs named checks and reports them.
+//! Named checks, and the commands that they run.
 //!
 //! A [`Step`] prints nothing when it passes, and all its output when it fails. One exception: the
 //! name of a test that runs for more than a minute is shown at once, to make a hang visible.
@@ -7,13 +7,13 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The text by which the test harness reports a slow test.
 const HANGS: &str = "has been running for over";
@@ -31,13 +31,21 @@ pub type Outcome = Result<(), String>;
 pub struct Step {
     /// The name by which a user selects it.
     pub name: String,
-    check: Box<dyn FnOnce() -> Outcome>,
+    /// Whether the following steps run at the same time.
+    pub(crate) is_background: bool,
+    pub(crate) check: Box<dyn FnOnce() -> Outcome + Send>,
 }
 
 impl Step {
     /// Creates a step from a name and a function.
-    pub fn new(name: impl Into<String>, check: impl FnOnce() -> Outcome + 'static) -> Self {
-        Self { name: name.into(), check: Box::new(check) }
+    pub fn new(name: impl Into<String>, check: impl FnOnce() -> Outcome + Send + 'static) -> Self {
+        Self { name: name.into(), is_background: false, check: Box::new(check) }
+    }
+
+    /// Lets the following steps run at the same time. For a step that waits more than it computes,
+    /// and whose program no later step builds again.
+    pub fn in_background(self) -> Self {
+        Self { is_background: true, ..self }
     }
 
     /// Creates a step that only builds, with the time limit of builds.
@@ -51,36 +59,6 @@ impl Step {
         let command = std::mem::replace(command, Command::new(""));
         Self::new(name, move || run_quietly(command))
     }
-}
-
-/// Runs the steps in order, prints a line for each, and stops at the first failure.
-pub fn run_all(steps: Vec<Step>) -> Outcome {
-    let begun = Instant::now();
-    let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
-    let mut left = steps.len();
-    let mut passed = 0;
-    for Step { name, check } in steps {
-        print!("{name:width$} ");
-        // A step may take minutes. Show its name before it starts.
-        drop(std::io::stdout().flush());
-        let step_begun = Instant::now();
-        let outcome = check();
-        let time = seconds(step_begun.elapsed());
-        left -= 1;
-        match outcome {
-            Ok(()) => {
-                println!(" ok  {time:>8}");
-                passed += 1;
-            }
-            Err(why) => {
-                println!("FAIL {time:>8}\n\n{}\n", why.trim_end());
-                println!("{passed} passed, 1 failed ({name}), {left} not run, {}", seconds(begun.elapsed()));
-                return Err("not everything passed".into());
-            }
-        }
-    }
-    println!("{passed} passed, 0 failed, {}", seconds(begun.elapsed()));
-    Ok(())
 }
 
 /// Returns a command for the cargo that runs this program, at the root of the workspace.
@@ -156,6 +134,7 @@ fn text(command: &Command) -> String {
     text
 }
 
-fn seconds(time: Duration) -> String {
+/// A time as it is shown in reports.
+pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }

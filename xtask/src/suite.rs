@@ -1,15 +1,18 @@
 //! The steps of `cargo xtask test`.
 //!
-//! The order is from cheap to expensive: text checks, lints, tests, then what a user runs.
+//! The order is from cheap to expensive: text checks, lints, builds, tests, then what a user runs.
+//! All builds come before the tests: a step in the background must not lose its program.
 
 use crate::{api, demo, deny, dependencies, layers, msrv, packages, promises, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, SystemTime};
 use xtask::postgres::{Postgres, URL_VARIABLE};
-use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_all, run_in_sight};
+use xtask::run::run_all;
+use xtask::step::{Outcome, Step, cargo, output_of, output_within, run_in_sight};
 
 /// Longest example, in lines, so that it fits on two screens.
 const EXAMPLE_LINES_MAX: usize = 80;
@@ -22,6 +25,9 @@ const FUZZ_CASES: &str = "1000";
 /// All packages except two with many dependencies: the bench (every peer) and the agent (an HTTP
 /// client). Those are linted in separate steps.
 const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
+
+/// Test programs that mostly wait: for a server, for leases, for stopped processes.
+const WAITING: [&str; 2] = ["lease_stopped", "postgres"];
 
 /// The example that is a separate package.
 const AGENT: &str = "pleach-example-agent";
@@ -68,32 +74,30 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         ),
         at_root("msrv", root, msrv::check),
         at_root("api", root, api::check),
-        Step::build("build-tests", tests(&mut cargo(&["test"])).arg("--no-run")),
-        Step::new("test", test),
+        Step::build("build-tests", all_tests(&mut cargo(&["test"])).arg("--no-run")),
+        Step::build("build-fuzz", &mut cargo(&["build", "--package", "pleach-fuzz"])),
+        Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])),
+        Step::build("build-examples", &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"])),
+        Step::build("build-demo", &mut cargo(&["build", "--release"])),
+        Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))),
+        Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))),
+        at_root("test", root, test),
+        // It waits for processes and leases during most of its time.
+        Step::command("crash", crash().arg("--short")).in_background(),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
         Step::build(
             "doc",
             cargo(&["doc"]).args(WITHOUT_BENCH).args(["--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings"),
         ),
         Step::new("loom", move || some_models_pass(loom(&models).env("LOOM_MAX_PREEMPTIONS", "2"))),
+        Step::command("fuzz", &mut cargo(&["run", "--package", "pleach-fuzz", "--", "--cases", FUZZ_CASES])),
     ];
-    steps.push(Step::build(
-        "build-examples",
-        &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"]),
-    ));
     for example in examples(root)? {
         steps.push(example_step(&example));
     }
-    steps.push(Step::build("build-fuzz", &mut cargo(&["build", "--package", "pleach-fuzz"])));
-    steps.push(Step::command("fuzz", &mut cargo(&["run", "--package", "pleach-fuzz", "--", "--cases", FUZZ_CASES])));
-    steps.push(Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])));
-    steps.push(Step::command("crash", crash().arg("--short")));
-    steps.push(Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))));
     steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
-    steps.push(Step::build("build-demo", &mut cargo(&["build", "--release"])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
     steps.push(Step::new("demo-killed", demo::survives_kills));
-    steps.push(Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))));
     Ok(steps)
 }
 
@@ -103,16 +107,47 @@ fn at_root(name: &str, root: &Path, check: fn(&Path) -> Outcome) -> Step {
     Step::new(name, move || check(&root))
 }
 
-/// Runs all tests with a temporary PostgreSQL server.
-fn test() -> Outcome {
+/// Runs all tests with a temporary PostgreSQL server. The tests that mostly wait run at the same
+/// time as the others.
+fn test(root: &Path) -> Outcome {
     let server = Postgres::start()?;
-    output_of(tests(&mut cargo(&["test"])).env(URL_VARIABLE, server.url())).map(drop)
+    let (mut waiting, mut others) = (cargo(&["test"]), cargo(&["test"]));
+    waiting.args(WITHOUT_BENCH).arg("--all-features");
+    others.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins"]);
+    for name in test_programs(root)? {
+        let command = if WAITING.contains(&name.as_str()) { &mut waiting } else { &mut others };
+        command.args(["--test", &name]);
+    }
+    let url = server.url();
+    let (waited, passed) = thread::scope(|scope| {
+        let waited = scope.spawn(|| output_of(waiting.env(URL_VARIABLE, &url)));
+        let passed = output_of(others.env(URL_VARIABLE, &url));
+        (waited.join().unwrap_or_else(|_| Err("the thread of the waiting tests panicked".into())), passed)
+    });
+    match (waited, passed) {
+        (Err(one), Err(other)) => Err(format!("{one}\n\n{other}")),
+        (waited, passed) => waited.and(passed).map(drop),
+    }
 }
 
-/// Selects the tests. They are built in an earlier step, so that the time limit applies only to
+/// Selects all tests. They are built in an earlier step, so that the time limit applies only to
 /// running them.
-fn tests(command: &mut Command) -> &mut Command {
+fn all_tests(command: &mut Command) -> &mut Command {
     command.args(WITHOUT_BENCH).args(["--all-features", "--lib", "--bins", "--tests"])
+}
+
+/// Returns the names of the programs in the `tests` folders, as cargo finds them.
+fn test_programs(root: &Path) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for package in entries(root)? {
+        let folder = package.join("tests");
+        for path in if folder.is_dir() { entries(&folder)? } else { Vec::new() } {
+            if path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists() {
+                names.push(path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// Fuzzes every parser for some time, with a seed that differs from call to call.
@@ -146,12 +181,17 @@ fn some_models_pass(command: &mut Command) -> Outcome {
 }
 
 fn examples(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let folder = root.join("pleach/examples");
-    let entries = fs::read_dir(&folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
-    let mut examples: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut examples = entries(&root.join("pleach/examples"))?;
     examples.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    examples.sort();
     Ok(examples)
+}
+
+/// Returns the paths in a folder, sorted.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 fn example_step(path: &Path) -> Step {
