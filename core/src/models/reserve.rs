@@ -12,9 +12,9 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::cell::Cell;
 use crate::actor::recipient::Recipient;
 use crate::actor::send::Sending;
+use crate::mailbox::Mailbox;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, control};
-use crate::models::{Received, Receiver, block_on, cell, explore, full_cell, poll_once};
+use crate::models::{Received, Receiver, block_on, cell, explore, full_cell, poll_once, send_against_close, send_against_stop};
 use alloc::sync::Arc;
 use loom::thread;
 
@@ -29,19 +29,11 @@ fn loom_a2_mapped_tell_against_close() {
     explore(|| {
         let cell = cell(Mailbox::bounded(2));
         let to = bytes(&cell);
-        let sender = thread::spawn(move || to.tell(7));
-        let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::End);
-        let sent = sender.join().unwrap();
-        closer.join().unwrap();
-
-        match sent {
+        match send_against_close(&mut receiver, move || to.tell(7)) {
             Ok(()) => assert_eq!(receiver.handled, [7]),
             error => assert_eq!((error, receiver.handled.len()), (Err(SendError::Closed(7)), 0)),
         }
-        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }
 
@@ -51,18 +43,7 @@ fn loom_a2_mapped_tell_against_the_end() {
     explore(|| {
         let cell = cell(Mailbox::bounded(2));
         let to = bytes(&cell);
-        let sender = thread::spawn(move || to.tell(7));
-        let to = Arc::clone(&cell);
-        let stopper = thread::spawn(move || to.any().raise(control::STOP));
-        let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::Stop);
-        receiver.leave();
-        let accepted = usize::from(sender.join().unwrap().is_ok());
-        stopper.join().unwrap();
-
-        assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
-        let counts = cell.mailbox().any().counts();
-        assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
+        drop(send_against_stop(&mut Receiver::of(&cell), move || to.tell(7)));
     });
 }
 
@@ -115,18 +96,10 @@ fn loom_a3_waiting_mapped_send_against_close() {
     explore(|| {
         let cell = full_cell();
         let to = bytes(&cell);
-        let sender = thread::spawn(move || block_on(to.send(2)));
-        let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::End);
-        let sent = sender.join().unwrap();
-        closer.join().unwrap();
-
-        match sent {
+        match send_against_close(&mut receiver, move || block_on(to.send(2))) {
             Ok(()) => assert_eq!(receiver.handled, [1, 2]),
             error => assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..])),
         }
-        assert!(cell.mailbox().any().counts().is_settled() && cell.mailbox().any().is_empty());
     });
 }

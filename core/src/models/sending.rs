@@ -9,7 +9,7 @@ use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
-use crate::models::{ManualRuntime, Received, Receiver, block_on, explore, full_cell, poll_once};
+use crate::models::{ManualRuntime, Received, Receiver, block_on, explore, full_cell, poll_once, send_against_close};
 use crate::tree::current;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
@@ -175,22 +175,11 @@ fn loom_a3_waiting_send_against_close() {
     explore(|| {
         let cell = full_cell();
         let to = Arc::clone(&cell);
-        let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
-        let to = Arc::clone(&cell);
-        let closer = thread::spawn(move || to.any().close());
         let mut receiver = Receiver::of(&cell);
-        assert_eq!(receiver.drain(), Received::End);
-        let sent = sender.join().unwrap();
-        closer.join().unwrap();
-
-        match sent {
+        match send_against_close(&mut receiver, move || block_on(Sending::new(&to, 2))) {
             Ok(()) => assert_eq!(receiver.handled, [1, 2]),
-            error => {
-                assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..]));
-            }
+            error => assert_eq!((error, &receiver.handled[..]), (Err(SendError::Closed(2)), &[1][..])),
         }
-        let counts = cell.mailbox().any().counts();
-        assert!(counts.is_settled() && cell.mailbox().any().is_empty(), "{counts}");
     });
 }
 
