@@ -187,7 +187,7 @@ fn s10_parent_gets_signals_of_children_and_child_sees_watchers() {
 }
 
 #[test]
-fn s10_actor_sees_whom_it_watches_until_exit_or_unwatch() {
+fn s10_actor_lists_watched_actors_until_exit_or_unwatch() {
     let sim = Sim::new(1);
     let (system, other) = (sim.system("s"), sim.system("other"));
     let (watcher, _) = logging_actor(&system, "watcher");

@@ -64,10 +64,10 @@ impl Net {
         peers.get(number % peers.len().max(1)).cloned()
     }
 
-    /// Records who waits for what, until the returned value is dropped.
+    /// Records a wait and its waiter, until the returned value is dropped.
     fn wait(self: &Arc<Self>, who: &ActorPath, step: &Step) -> WaitRecord {
         let key = self.last_wait.fetch_add(1, Relaxed);
-        let whom = match step {
+        let receiver = match step {
             Step::Send(to, _)
             | Step::SendAdapted(to, _)
             | Step::SendTwice(to, _)
@@ -76,7 +76,7 @@ impl Net {
             _ => None,
         };
         let text = format!("{step:?}").chars().take(40).collect::<String>();
-        self.waits.lock().unwrap().insert(key, format!("{who}: {text} to {whom:?}"));
+        self.waits.lock().unwrap().insert(key, format!("{who}: {text} to {receiver:?}"));
         WaitRecord(Arc::clone(self), key)
     }
 
