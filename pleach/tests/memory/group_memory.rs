@@ -1,22 +1,13 @@
 //! G3, G9 and G10: the memory of a group: nothing after it was dropped, and otherwise only its
 //! running tasks and unread results.
 
-use crate::{ALLOCATOR, exclusive};
+use crate::{ALLOCATOR, HARNESS_BYTES_MAX, exclusive, kept};
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use std::future::pending;
 
-/// Allowance for the threads of the test harness: less than seven bytes per round.
-const HARNESS_BYTES_MAX: isize = 65_536;
+/// So many that [`HARNESS_BYTES_MAX`] is less than seven bytes per round.
 const ROUNDS: usize = 10_000;
-
-/// The bytes that `work` allocated and did not free.
-fn kept(work: impl FnOnce()) -> isize {
-    let before = ALLOCATOR.stats();
-    work();
-    let change = ALLOCATOR.stats() - before;
-    change.bytes_allocated as isize - change.bytes_deallocated as isize
-}
 
 /// The largest number of allocated bytes at any call of the function given to `work`.
 fn peak(work: impl FnOnce(&mut dyn FnMut())) -> isize {
