@@ -13,6 +13,8 @@ pub mod failing_connection;
 #[cfg(feature = "graph")]
 pub mod flaky_store;
 pub mod logged;
+#[cfg(feature = "graph")]
+pub mod nodes;
 pub mod pool_worker;
 #[cfg(feature = "graph")]
 pub mod process;
@@ -33,6 +35,7 @@ use pleach::sim::Sim;
 use pleach::system::System;
 use pleach::{BoxError, Mailbox};
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
@@ -53,6 +56,17 @@ pub fn quiet() {
                 print(info);
             }
         }));
+    });
+}
+
+/// Runs `test` with each seed, on all cores. Fails if one of them fails.
+pub fn on_all_cores(seeds: Range<u64>, test: impl Fn(u64) + Sync) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    std::thread::scope(|scope| {
+        for first in 0..cores {
+            let (seeds, test) = (seeds.clone(), &test);
+            scope.spawn(move || seeds.skip(first as usize).step_by(cores as usize).for_each(test));
+        }
     });
 }
 

@@ -38,29 +38,10 @@ mod undo_unknown;
 mod undo_unreadable;
 mod values;
 
-#[cfg(feature = "graph")]
+use common::nodes::{add_one, pass, sum};
 use pleach::prelude::*;
 
-/// A node that returns its state unchanged.
-#[cfg(feature = "graph")]
-async fn pass(n: u32) -> Result<u32, String> {
-    Ok(n)
-}
-
-/// A node that adds one.
-#[cfg(feature = "graph")]
-async fn add_one(n: u32) -> Result<u32, String> {
-    Ok(n + 1)
-}
-
-/// A merge that adds up the states of the branches.
-#[cfg(feature = "graph")]
-fn sum(_before: u32, branches: Vec<u32>) -> u32 {
-    branches.into_iter().sum()
-}
-
 /// A graph of one node with this policy.
-#[cfg(feature = "graph")]
 fn one<Shape>(node: impl pleach::graph::IntoNode<u32, Shape>, policy: Policy<u32>) -> CompiledGraph<u32> {
     Graph::new("one").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node").compile().unwrap()
 }

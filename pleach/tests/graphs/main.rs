@@ -24,20 +24,4 @@ mod subgraph;
 mod tree;
 mod undo;
 
-/// A node that returns its state unchanged.
-#[cfg(feature = "graph")]
-async fn pass(n: u32) -> Result<u32, String> {
-    Ok(n)
-}
-
-/// A node that adds one.
-#[cfg(feature = "graph")]
-async fn add_one(n: u32) -> Result<u32, String> {
-    Ok(n + 1)
-}
-
-/// A merge that adds up the states of the branches.
-#[cfg(feature = "graph")]
-fn sum(_before: u32, branches: Vec<u32>) -> u32 {
-    branches.into_iter().sum()
-}
+use common::nodes::{add_one, pass, sum};
