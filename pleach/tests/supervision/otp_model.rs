@@ -6,7 +6,7 @@
 //! starts it again with its group). A failed child is already down, so only the stops of the other
 //! children are compared in order.
 
-use crate::common::Log;
+use crate::common::{Log, on_all_cores, quiet};
 use pleach::BoxError;
 use pleach::prelude::*;
 use pleach::runtime::Random;
@@ -263,6 +263,6 @@ fn run_sequence(seed: u64) {
 
 #[test]
 fn s2_s3_s4_supervisor_follows_the_rules_of_otp() {
-    crate::common::quiet();
-    (0..100_000).for_each(run_sequence);
+    quiet();
+    on_all_cores(0..100_000, run_sequence);
 }
