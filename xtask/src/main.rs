@@ -8,7 +8,8 @@
 //! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
 //! - `demo`: kills the demo and checks that it recovers.
 //!
-//! The library has `step`, which runs a step and reports it, and `postgres`, a server for tests.
+//! The library has `step`, a check and its commands, `run`, which runs steps and reports them, and
+//! `postgres`, a server for tests.
 
 mod api;
 mod demo;
