@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use xtask::step::{Outcome, output_of, output_within};
+use xtask::step::{Outcome, output_of, output_within, without_package};
 
 /// How long rustup may take to install a compiler.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(5 * 60);
@@ -75,6 +75,7 @@ impl Toolchain {
         let mut command = Command::new("rustup");
         // Set by the cargo that started this, for its own toolchain.
         command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        without_package(&mut command);
         if let Some(home) = &self.home {
             command.env("RUSTUP_HOME", home);
         }

@@ -3,7 +3,7 @@
 //! [`Postgres`] runs in a temporary folder on a free loopback port, and is removed on drop. A test
 //! can kill it and start it again on the same folder and port.
 
-use crate::step::{Outcome, output_of, run_in_sight};
+use crate::step::{Outcome, output_of, run_in_sight, without_package};
 use std::env;
 use std::fs;
 use std::net::TcpListener;
@@ -34,7 +34,9 @@ pub struct Postgres {
 pub fn with_server(words: &[&str]) -> Outcome {
     let [program, arguments @ ..] = words else { return Err("which command? `cargo xtask postgres cargo test ..`".into()) };
     let server = Postgres::start()?;
-    run_in_sight(Command::new(program).args(arguments).env(URL_VARIABLE, server.url()))
+    let mut command = Command::new(program);
+    without_package(&mut command);
+    run_in_sight(command.args(arguments).env(URL_VARIABLE, server.url()))
 }
 
 impl Postgres {

@@ -5,7 +5,6 @@
 //! A command that exceeds its time limit is killed with all processes that it started, and fails.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
@@ -23,6 +22,9 @@ const TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// Time limit of a build. Generous, since a busy machine can be very slow.
 const BUILD_TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The prefixes of the variables that `cargo run` sets for the package that it runs.
+const PACKAGE_VARIABLES: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
 
 /// The result of a step, with the report of a failure.
 pub type Outcome = Result<(), String>;
@@ -65,7 +67,18 @@ impl Step {
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(crate::root());
+    without_package(&mut command);
     command
+}
+
+/// Removes the variables by which `cargo run` describes this package. Build scripts of dependencies
+/// depend on them, and would run again after each change between `cargo test` and `cargo xtask`.
+pub fn without_package(command: &mut Command) {
+    for (variable, _) in env::vars_os() {
+        if variable.to_str().is_some_and(|name| PACKAGE_VARIABLES.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(variable);
+        }
+    }
 }
 
 /// Runs a command and shows its output.
@@ -123,8 +136,8 @@ fn cannot_run(command: &Command, error: &std::io::Error) -> String {
 /// The command as a user would type it, with the variables it sets.
 fn text(command: &Command) -> String {
     let mut text = String::new();
-    for (variable, value) in command.get_envs() {
-        let _ = write!(text, "{}={:?} ", variable.to_string_lossy(), value.unwrap_or(OsStr::new("")));
+    for (variable, value) in command.get_envs().filter_map(|(variable, value)| Some((variable, value?))) {
+        let _ = write!(text, "{}={value:?} ", variable.to_string_lossy());
     }
     let program = Path::new(command.get_program());
     text.push_str(&program.file_name().unwrap_or(program.as_os_str()).to_string_lossy());
