@@ -269,11 +269,11 @@ impl<M: Send + 'static> Receiver<M> {
 fn send_against_close<T: Send + 'static>(receiver: &mut Receiver<u32>, send: impl FnOnce() -> T + Send + 'static) -> T {
     let sender = thread::spawn(send);
     let to = Arc::clone(&receiver.cell);
-    let closer = thread::spawn(move || to.close());
+    let closer = thread::spawn(move || to.any().close());
     assert_eq!(receiver.drain(), Received::End);
     let sent = sender.join().unwrap();
     closer.join().unwrap();
-    assert!(receiver.cell.mailbox().counts().is_settled() && receiver.cell.mailbox().is_empty());
+    assert!(receiver.cell.mailbox().any().counts().is_settled() && receiver.cell.mailbox().any().is_empty());
     sent
 }
 
@@ -285,16 +285,16 @@ fn send_against_stop<A: Send + 'static, E: Send + 'static>(
 ) -> Result<A, E> {
     let sender = thread::spawn(send);
     let to = Arc::clone(&receiver.cell);
-    let stopper = thread::spawn(move || to.raise(control::STOP));
+    let stopper = thread::spawn(move || to.any().raise(control::STOP));
     assert_eq!(receiver.drain(), Received::Stop);
     receiver.leave();
     let sent = sender.join().unwrap();
     stopper.join().unwrap();
     let accepted = usize::from(sent.is_ok());
     assert_eq!(receiver.handled.len() + receiver.dead_letters.len(), accepted);
-    let counts = receiver.cell.mailbox().counts();
+    let counts = receiver.cell.mailbox().any().counts();
     assert!(counts.is_settled() && counts.accepted as usize == accepted, "{counts}");
-    assert!(receiver.cell.mailbox().is_empty());
+    assert!(receiver.cell.mailbox().any().is_empty());
     sent
 }
 

@@ -1,4 +1,4 @@
-//! W9e and W9f: the shutdown token, and the members that a late shutdown lists.
+//! T13: the shutdown token, and the members that the error of a late shutdown lists.
 
 use crate::common::{Gate, Job, Log, TestActor};
 use pleach::prelude::*;

@@ -22,7 +22,7 @@
 //! | `stop_children` | stopping the children one after the other |
 //! | `exit` | cancelling a member; leaving the tree |
 //! | `parent` | the link to the parent and to the tree |
-//! | `watchers` | who watches whom |
+//! | `watchers` | which member watches which |
 //!
 //! Invariants:
 //! 1. A member is in its parent's child table from `adopt` to `leave`, once. Its slot does not
