@@ -31,8 +31,8 @@ pub(crate) fn pleach_hello() -> String {
     pleach_types(1)
 }
 
-/// A program with so many actor types. Each has its own state, message and error; each is spawned,
-/// told and asked.
+/// A program with this many actor types. Each has its own state and message type, is spawned, and
+/// gets one `tell` and one `ask`.
 pub(crate) fn pleach_types(types: usize) -> String {
     let mut program = String::from("use pleach::prelude::*;\n");
     let mut uses = String::new();

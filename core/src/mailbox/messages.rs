@@ -219,8 +219,8 @@ impl<M: Send, X: Default + Send> MessageStore for Messages<M, X> {
 
     #[inline]
     fn is_empty(&self) -> bool {
-        let cold = |cold: &Box<ColdMessages<M, X>>| cold.backlog.is_empty() && cold.lanes.iter().all(VecDeque::is_empty);
-        self.chunk.is_empty() && self.cold.as_ref().is_none_or(cold)
+        let is_empty = |cold: &ColdMessages<M, X>| cold.backlog.is_empty() && cold.lanes.iter().all(VecDeque::is_empty);
+        self.chunk.is_empty() && self.cold.as_deref().is_none_or(is_empty)
     }
 
     #[inline]

@@ -80,9 +80,9 @@ impl AnyTask {
         } else {
             let dead_letter = has_copy && dead_letter;
             if dead_letter {
-                cell.mailbox.count_dead_lettered()
+                cell.mailbox.count_dead_lettered();
             } else {
-                cell.mailbox.count_failed()
+                cell.mailbox.count_failed();
             }
             self.part.drop_copy(dead_letter);
         }
