@@ -109,6 +109,11 @@ impl<M: Send + 'static> ActorRef<M> {
     /// It waits for room as [`send`](Self::send) does. It has no time limit by default; set one
     /// with [`Ask::timeout`]. It never hangs after the actor has ended.
     ///
+    /// The argument is a function from the [`Reply`] to the message, not a message: the reply is
+    /// made here. A variant with one field is such a function. For a variant with more fields,
+    /// write a closure: `budget.ask(|reply| Msg::Spend(5, reply))`. A message that has no `Reply`
+    /// cannot be asked; use [`tell`](Self::tell) or [`send`](Self::send).
+    ///
     /// # Errors
     /// See [`AskError`](crate::AskError) for the reasons why there can be no answer.
     #[inline]

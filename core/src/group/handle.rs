@@ -97,6 +97,11 @@ impl<T: Send + 'static> Group<T> {
 
     /// Runs a task in this group as soon as a slot is free.
     ///
+    /// A task may outlive the code that adds it, so it must own its data: use `async move` with
+    /// clones or an `Arc`. If the compiler says that borrowed data escapes, or that an argument
+    /// requires `'static`, the task borrows a local variable. A group that is polled
+    /// [in place](crate::GroupBuilder::in_place) accepts tasks that borrow.
+    ///
     /// Cancel safe: dropping this future before it is ready drops the task, which was never polled.
     ///
     /// # Errors
