@@ -91,6 +91,17 @@ pub(crate) struct MessageOptions<M> {
 }
 
 impl ActorOptions {
+    /// Set in [`bits`](Self::bits) if each message is described or copied before it is handled.
+    pub(crate) const NOTES_MESSAGES: u8 = 2;
+
+    /// Returns what the cell keeps of the options beside its lock: not 0, and whether each message
+    /// needs them.
+    pub(crate) fn bits(&self) -> u8 {
+        // The options for messages are set for a description, a copy, a feed or mapped signals. The
+        // last two need nothing for each message, but are rare.
+        if self.for_messages.is_some() { 1 | Self::NOTES_MESSAGES } else { 1 }
+    }
+
     /// Returns the options that depend on the message type, if any is set.
     pub(crate) fn for_messages<M: Send + 'static>(&self) -> Option<&MessageOptions<M>> {
         self.for_messages.as_ref()?.downcast_ref()

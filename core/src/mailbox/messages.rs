@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a14_idle_actor_keeps_room_for_one_message() {
         fn kept_capacity<M: Copy + Send + 'static>(message: M) -> usize {
-            let (queue, mut batch): (MessageQueue<M>, _) = (MessageQueue::new(Mailbox::unbounded(), ()), Vec::new());
+            let (queue, mut batch): (MessageQueue<M>, _) = (MessageQueue::new(Mailbox::unbounded(), (), 0), Vec::new());
             for burst in [1, 200, 1] {
                 (0..burst).for_each(|_| assert!(queue.try_push(message).is_ok()));
                 go_idle(&queue, &mut batch);

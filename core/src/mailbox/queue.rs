@@ -71,6 +71,8 @@ pub(crate) struct QueueOf<S: ?Sized, U, H> {
     /// it is always false once a handler has waited.
     pub(super) parked_early: AtomicBool,
     pub(super) owner_flag: AtomicBool,
+    /// Bits of the owner, set when the queue is made.
+    pub(crate) owner_bits: u8,
     /// Messages whose handler has started. Only the receiver writes it.
     pub(super) taken: AtomicUsize,
     /// Messages whose handler has returned `Ok`. Only the receiver writes it.
@@ -136,13 +138,14 @@ impl WhenFull {
 
 impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
     #[inline]
-    pub(crate) fn new(kind: Mailbox, owner: H) -> Self {
+    pub(crate) fn new(kind: Mailbox, owner: H, owner_bits: u8) -> Self {
         Self {
             owner,
             control_word: AtomicU32::new(0),
             poll_state: AtomicU8::new(PollState::Outside as u8),
             parked_early: AtomicBool::new(false),
             owner_flag: AtomicBool::new(false),
+            owner_bits,
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),
             state: Lock::new(QueueState::new(kind)),

@@ -75,7 +75,7 @@ pub(super) trait AnyActorPart: Send {
 impl<A: Actor> ActorPart<A> {
     #[inline]
     pub(super) fn new(cell: Arc<Cell<A::Msg>>) -> Self {
-        let extra = cell.options().is_some().then(|| FeedAndCopy::fed_by(&cell)).flatten();
+        let extra = if cell.mailbox.owner_bits == 0 { None } else { FeedAndCopy::fed_by(&cell) };
         Self { actor: None, cx: Context::new(cell), batch: Vec::new(), extra }
     }
 
@@ -94,7 +94,7 @@ impl<M: Send + 'static> FeedAndCopy<M> {
     /// Takes the feed of an actor that has one.
     #[cold]
     fn fed_by(cell: &Cell<M>) -> Option<Box<Self>> {
-        let feed = cell.options()?.for_messages::<M>()?.feed.with(Option::take)?;
+        let feed = cell.any().options()?.for_messages::<M>()?.feed.with(Option::take)?;
         Some(Box::new(Self { feed: Some(feed), retry_copy: None }))
     }
 }

@@ -46,8 +46,8 @@ impl<A: Actor> ActorTask<A> {
     ) -> F {
         self.has_current = true;
         self.budget -= 1;
-        if let Some(options) = cell.options() {
-            self.note_message(cell, options, &message);
+        if cell.mailbox.owner_bits & ActorOptions::NOTES_MESSAGES != 0 {
+            self.note_message(cell, &message);
         }
         let ActorPart { actor, cx, .. } = &mut self.part;
         handle(actor.as_mut().expect("an incarnation has an actor from its start"), message, cx)
@@ -93,8 +93,9 @@ impl<A: Actor> ActorTask<A> {
     /// Before a message is handled: keeps its description and its copy, as far as the options need
     /// them.
     #[cold]
-    fn note_message(&mut self, cell: &Cell<A::Msg>, options: &ActorOptions, message: &A::Msg) {
-        let Some(options) = options.for_messages::<A::Msg>() else { return };
+    fn note_message(&mut self, cell: &Cell<A::Msg>, message: &A::Msg) {
+        let options = cell.any().options();
+        let Some(options) = options.as_ref().and_then(|options| options.for_messages::<A::Msg>()) else { return };
         if options.describe.is_none() && options.copy.is_none() {
             return;
         }

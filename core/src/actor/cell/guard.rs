@@ -95,7 +95,8 @@ impl AnyCell {
     /// incarnations no code runs, so no grace applies.
     #[cold]
     fn may_finish_in_grace(&self, cx: &mut Context<'_>) -> bool {
-        let grace = self.options().and_then(|options| options.cancel_grace.as_ref());
+        let options = self.options();
+        let grace = options.as_ref().and_then(|options| options.cancel_grace.as_ref());
         grace.is_some_and(|grace| {
             self.mailbox.control_word() & control::WAITING_TO_RESTART == 0 && grace.is_running(self.node().runtime(), cx)
         })

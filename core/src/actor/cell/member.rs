@@ -41,11 +41,6 @@ impl<S: ?Sized> CellOf<S> {
     }
 
     #[inline]
-    pub(super) fn options(&self) -> Option<&ActorOptions> {
-        self.mailbox.owner.options.as_deref()
-    }
-
-    #[inline]
     pub(crate) fn mailbox(&self) -> &QueueOf<S, OptionalState, CellHead> {
         &self.mailbox
     }
@@ -77,7 +72,12 @@ fn report_high_water(node: &Node, HighWater { queued, capacity }: HighWater) {
 impl<M: Send + 'static> Cell<M> {
     #[inline]
     pub(crate) fn new(node: Node, mailbox: Mailbox, options: Option<Arc<ActorOptions>>) -> Self {
-        Self { mailbox: QueueOf::new(mailbox, CellHead { node, options }) }
+        let bits = options.as_deref().map_or(0, ActorOptions::bits);
+        let cell = Self { mailbox: QueueOf::new(mailbox, CellHead { node }, bits) };
+        if let Some(options) = options {
+            cell.any().set_options(options);
+        }
+        cell
     }
 
     /// Returns this cell without its message type, for code that is compiled once.
@@ -106,7 +106,8 @@ impl<M: Send + 'static> Cell<M> {
 
     /// Describes a message for records: through `Props::describe`, else by the name of its type.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
-        let options = self.options().and_then(|options| options.for_messages::<M>());
+        let options = self.any().options();
+        let options = options.as_ref().and_then(|options| options.for_messages::<M>());
         match options.and_then(|options| options.describe.as_ref()) {
             // `describe` is user code. If it panics, the name of the type is used.
             Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),

@@ -64,8 +64,7 @@ pub(crate) use crate::actor::cell::factory::{into_task, task_factory};
 use crate::actor::cell::guard::Guarded;
 use crate::actor::cell::lifecycle::{Stage, StageEnd};
 use crate::actor::cell::optional_state::{OptionalMessages, OptionalState};
-use crate::actor::cell::task::{ActorTask, AnyTask, OwnedTask, Phase};
-use crate::actor::props::ActorOptions;
+use crate::actor::cell::task::{AnyTask, OwnedTask, Phase};
 use crate::base::catch;
 use crate::base::runtime::BoxFuture;
 use crate::mailbox::control;
@@ -83,7 +82,7 @@ pub const MESSAGES_PER_POLL_MAX: u32 = 256;
 /// The number of signals in a row after which one message is handled first.
 pub const SIGNALS_IN_A_ROW_MAX: u32 = 16;
 
-/// The shared part of an actor: its mailbox, with its node and options attached. `S` is where the
+/// The shared part of an actor: its mailbox, with its node attached. `S` is where the
 /// mailbox keeps its messages.
 pub(crate) struct CellOf<S: ?Sized> {
     pub(crate) mailbox: QueueOf<S, OptionalState, CellHead>,
@@ -92,7 +91,6 @@ pub(crate) struct CellOf<S: ?Sized> {
 /// What an actor has beside its mailbox.
 pub(crate) struct CellHead {
     node: Node,
-    options: Option<Arc<ActorOptions>>,
 }
 
 /// The cell of an actor with messages `M`.
@@ -101,22 +99,30 @@ pub(crate) type Cell<M> = CellOf<Messages<M, OptionalMessages<M>>>;
 /// The cell of an actor, whatever its message type.
 pub(crate) type AnyCell = CellOf<dyn MessageStore>;
 
+/// What the stage `Run` works on. One reference to both is smaller than two, and every idle actor
+/// has it.
+struct Running<A: Actor, F> {
+    task: OwnedTask<A>,
+    factory: F,
+}
+
 /// The task of an actor, from its first start to its exit.
 #[inline]
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, mut factory: F) -> impl Future<Output = ()> + Send {
+fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory: F) -> impl Future<Output = ()> + Send {
     async move {
-        let mut task = OwnedTask::<A>::new(Arc::clone(&cell));
+        let mut running = Running { task: OwnedTask::<A>::new(Arc::clone(&cell)), factory };
         let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
-        while task.0.stage != Stage::Gone {
+        while running.task.0.stage != Stage::Gone {
             // The stages share their memory: an idle actor has room for the largest stage, not for
             // all of them.
-            let end = match task.0.stage {
-                Stage::Run => Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut task.0, &mut factory)).await,
-                _ => Guarded::new(&cell, &mut member, task.0.any().run_other_stage(cell.any())).await,
+            let end = match running.task.0.stage {
+                Stage::Run => Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut running)).await,
+                _ => Guarded::new(&cell, &mut member, running.task.0.any().run_other_stage(cell.any())).await,
             };
-            task.0.any().next_stage(cell.any(), end);
+            running.task.0.any().next_stage(cell.any(), end);
         }
+        let Running { mut task, factory } = running;
         if let Err(reason) = catch::catch(|| drop(factory)) {
             task.0.any().record_failure(cell.any(), reason);
         }
@@ -149,51 +155,50 @@ impl AnyTask {
 
 /// The stage `Run`: one incarnation, from `started` to the event that ends it.
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
-fn run_incarnation<A: Actor>(
+fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
     cell: &Cell<A::Msg>,
-    task: &mut ActorTask<A>,
-    factory: &mut (impl FnMut() -> A + Send),
+    running: &mut Running<A, F>,
 ) -> impl Future<Output = StageEnd> + Send {
     async move {
-        if !task.has_state() {
+        if !running.task.0.has_state() {
             // Yield between incarnations: a state that fails at once must not block its thread, nor
             // run after a stop.
-            poll_fn(|cx| cell.mark_parked(task.yield_if_spent(cx))).await;
-            task.budget -= 1;
-            if task.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
-                return task.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
+            poll_fn(|cx| cell.mark_parked(running.task.0.yield_if_spent(cx))).await;
+            running.task.0.budget -= 1;
+            if running.task.0.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
+                return running.task.0.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
             }
-            let actor = task.part.actor.insert(factory());
-            task.phase = Phase::Starting;
-            if let Err(error) = actor.started(&mut task.part.cx).await {
+            let actor = running.task.0.part.actor.insert((running.factory)());
+            running.task.0.phase = Phase::Starting;
+            if let Err(error) = actor.started(&mut running.task.0.part.cx).await {
                 return StageEnd::failed(error);
             }
-            let incarnation = task.part.cx.incarnation();
-            task.any().finish_start(cell, incarnation);
+            let incarnation = running.task.0.part.cx.incarnation();
+            running.task.0.any().finish_start(cell, incarnation);
         }
         cell.begin_batch();
-        task.phase = Phase::Busy;
+        running.task.0.phase = Phase::Busy;
         let mut signals = 0;
         let end = loop {
             let word = cell.mailbox.control_word();
             if word != 0 {
-                if let Some(end) = task.any().apply_control(cell, word) {
+                if let Some(end) = running.task.0.any().apply_control(cell, word) {
                     break end;
                 }
-                if let Some(step) = task.next_boxed_step(word, &mut signals) {
-                    if let Err(error) = task.begin_boxed_step(cell, step).await {
+                if let Some(step) = running.task.0.next_boxed_step(word, &mut signals) {
+                    if let Err(error) = running.task.0.begin_boxed_step(cell, step).await {
                         return StageEnd::failed(error);
                     }
-                    task.finish_boxed_step(cell);
+                    running.task.0.finish_boxed_step(cell);
                     continue;
                 }
             }
-            let message = if !task.part.batch.is_empty() && !task.suspended && task.budget > 0 {
+            let message = if !running.task.0.part.batch.is_empty() && !running.task.0.suspended && running.task.0.budget > 0 {
                 // Nothing is written between the check of the batch and the pop, so the compiler
                 // checks it once.
-                task.next_message(cell)
+                running.task.0.next_message(cell)
             } else {
-                match poll_fn(|cx| task.poll_work_or_park(cell, cx)).await {
+                match poll_fn(|cx| running.task.0.poll_work_or_park(cell, cx)).await {
                     Refill::Single(message) => message,
                     Refill::Ended => break StageEnd::Closed,
                     Refill::Control => {
@@ -207,20 +212,20 @@ fn run_incarnation<A: Actor>(
                 }
             };
             signals = 0;
-            if let Err(error) = task.handle_message(cell, message).await {
+            if let Err(error) = running.task.0.handle_message(cell, message).await {
                 return StageEnd::failed(error);
             }
-            task.finish_current(cell);
+            running.task.0.finish_current(cell);
         };
-        if let Some(end) = task.any().begin_exit_in_run(cell, end) {
+        if let Some(end) = running.task.0.any().begin_exit_in_run(cell, end) {
             return end;
         }
-        let end = task.stopped_hook(cell).await;
+        let end = running.task.0.stopped_hook(cell).await;
         // The state is dropped here, as a part of user code. If the hook failed, `drop_state` drops
         // it later.
         if let StageEnd::Done = end {
-            task.phase = Phase::NoState;
-            task.part.actor = None;
+            running.task.0.phase = Phase::NoState;
+            running.task.0.part.actor = None;
         }
         end
     }
@@ -287,8 +292,8 @@ mod tests {
     fn a14_cell_and_task_stay_small() {
         // Together with the 128 bytes of a Tokio task, two counts of an `Arc` and the parent's
         // table, this is the memory of an idle actor.
-        assert!(size_of::<Cell<[u64; 2]>>() <= 200, "{}", size_of::<Cell<[u64; 2]>>());
+        assert!(size_of::<Cell<[u64; 2]>>() <= 192, "{}", size_of::<Cell<[u64; 2]>>());
         let task = size_of_val(&*task_factory(|| Sink { _state: 0 }));
-        assert!(task <= 216, "{task}");
+        assert!(task <= 208, "{task}");
     }
 }

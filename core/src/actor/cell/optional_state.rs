@@ -5,6 +5,7 @@
 //! memory for it. They are under the mailbox's lock: nothing is woken, dropped or called there.
 
 use crate::actor::cell::{AnyCell, Cell, CellOf};
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::Stash;
 use crate::actor::timers::Timers;
 use crate::base::runtime::BoxFuture;
@@ -28,6 +29,8 @@ pub(crate) struct OptionalState {
     /// The `Behaviour` that replaces `Actor::handle`. Its type depends on the actor's type, which a
     /// cell does not know.
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
+    /// Set when the cell is made; see `ActorOptions::bits`.
+    options: Option<Arc<ActorOptions>>,
 }
 
 pub(crate) struct OptionalMessages<M> {
@@ -73,6 +76,18 @@ impl<S: ?Sized> CellOf<S> {
 }
 
 impl AnyCell {
+    pub(super) fn set_options(&self, options: Arc<ActorOptions>) {
+        self.mailbox.with_attached(|optional| optional.options = Some(options));
+    }
+
+    /// Returns the options of the actor, if it has any.
+    pub(super) fn options(&self) -> Option<Arc<ActorOptions>> {
+        if self.mailbox.owner_bits == 0 {
+            return None;
+        }
+        self.mailbox.with_attached_if_any(|optional| optional.options.clone()).flatten()
+    }
+
     pub(crate) fn push_unanswered(&self, reply: Arc<dyn Unanswered>) {
         self.mailbox.with_attached(|optional| optional.unanswered.push(reply));
         self.mailbox.raise_silently(UNANSWERED);

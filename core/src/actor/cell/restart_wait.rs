@@ -149,7 +149,7 @@ impl AnyTask {
     /// and to the restart plan if it waits for it.
     fn announce_start(&self, cell: &AnyCell, incarnation: u32) {
         report_started(cell.node(), incarnation);
-        if let Some(notice) = cell.options().and_then(|options| options.start_notice.as_deref()) {
+        if let Some(notice) = cell.options().and_then(|options| options.start_notice.clone()) {
             notice.notify();
         }
         if incarnation > 0 {
