@@ -101,7 +101,10 @@ impl Writer {
         let job = Box::new(WriteJob { weight, act, done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
-            _ => Err(StoreError::unreachable("the writer thread has ended; open the store again")),
+            _ => {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                Err(StoreError::unreachable("the writer thread has ended; open the store again"))
+            }
         }
     }
 }
