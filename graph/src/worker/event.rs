@@ -9,7 +9,7 @@
 //! | written by a newer version | `TooNew` | rests; a newer worker claims it |
 
 use crate::error::{RunError, RunFault};
-use crate::store::StoreError;
+use crate::store::{RunStatus, StoreError};
 use std::time::Duration;
 
 /// An event of a worker, reported to [`Worker::on_event`](crate::Worker::on_event).
@@ -163,7 +163,10 @@ impl DriveResult {
             RunFault::Paused { keys, .. } => over(RunEnd::Waits { keys: keys.clone() }),
             RunFault::Fenced { .. } => over(RunEnd::Lost),
             RunFault::Cancelled { .. } => Self::CutOff,
-            RunFault::Ended { .. } => over(RunEnd::Finished),
+            // The driver rejects only cancelled and compensated runs. Ready claims return live runs,
+            // so only a store that breaks this contract leads here.
+            RunFault::Ended { status: RunStatus::Cancelled, .. } => over(RunEnd::Cancelled),
+            RunFault::Ended { .. } => over(RunEnd::Failed { error: error.to_string() }),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),
             fault if is_unserved(fault) => {
                 Self::Unserved(Unserved { error: error.to_string(), while_reading: is_of_reading(fault) })
