@@ -17,7 +17,7 @@ use crate::engine::records::StepWriter;
 use crate::engine::{Engine, EngineSetup};
 use crate::error::{CheckpointError, Outcome, RunError, RunFault, StoredFault, cut, fault_of};
 use crate::lease::owner;
-use crate::log::codec::Codec;
+use crate::log::codec::{Codec, encode};
 use crate::log::committer::Committer;
 use crate::log::deadline::opened_until;
 use crate::log::message::Message;
@@ -215,16 +215,12 @@ fn first_record<S: Send + 'static>(
     codec: &Codec<S>,
     state: S,
 ) -> Result<(NewRecord, S), RunError<S>> {
-    match pleach_core::catch_panic(|| codec.body(&state, None)) {
-        Ok(Ok(body)) => {
+    match encode(codec, &state, None, run, "") {
+        Ok(body) => {
             let next = Some(Place::Node(plan.shape.id(start)));
             Ok((NewRecord { next, body, ..NewRecord::new(Kind::Start, Vec::new(), "") }, state))
         }
-        Ok(Err(error)) => Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", error)), Some(state))),
-        Err(reason) => {
-            let why = format!("the state cannot be serialized: {reason}");
-            Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run, "", "encode", why)), Some(state)))
-        }
+        Err(fault) => Err(RunError::new(fault, Some(state))),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::compile::plan::{BranchHeads, PlanFanOut};
 use crate::define::shape::{END, Target};
 use crate::engine::lane::{AfterCommit, Committing, Lane, LaneVisit, Phase};
 use crate::engine::step::{NextStep, Stepper, Turn};
-use crate::error::{CheckpointError, During, RunError, RunFault, StoredFault, cut_fault, fault_of};
-use crate::log::codec::Codec;
+use crate::error::{During, RunError, RunFault, StoredFault, cut_fault, fault_of};
+use crate::log::codec::{Codec, encode};
 use crate::log::undo_payload::UndoPayload;
 use crate::log::visit::VisitRecordBody;
 use crate::log::{NewRecord, RunLog};
@@ -112,16 +112,9 @@ impl<S: Send + 'static> Stepper<S> {
     fn submit_state(&self, lane: &mut Lane<S>, mut record: NewRecord, items: Option<&[S]>) -> Result<u64, RunError<S>> {
         let StepWriter { log, codec } = self.step_writer();
         let state = lane.state.as_ref().expect("a lane whose node is done has its state");
-        let body = match catch_panic(|| codec.body(state, items)) {
-            Ok(Ok(body)) => body,
-            Ok(Err(error)) => {
-                let fault = RunFault::Checkpoint(CheckpointError::new(self.graph_cx.run().id(), record.node, "encode", error));
-                return Err(RunError::new(fault, lane.state.take()));
-            }
-            Err(reason) => {
-                let fault = RunFault::panic(record.node, During::Node, &reason);
-                return Err(RunError::new(fault, lane.state.take()));
-            }
+        let body = match encode(codec, state, items, self.graph_cx.run().id(), &record.node) {
+            Ok(body) => body,
+            Err(fault) => return Err(RunError::new(fault, lane.state.take())),
         };
         record.body.clone_from(&body);
         let node = record.node.clone();

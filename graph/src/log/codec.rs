@@ -205,6 +205,17 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Encodes the states of a record after this node. A panic of the user's `Serialize`,
+/// `Deserialize` or `PartialEq` becomes a fault.
+pub(crate) fn encode<S>(codec: &Codec<S>, state: &S, items: Option<&[S]>, run: &str, node: &str) -> Result<Vec<u8>, RunFault> {
+    let error = match catch_panic(|| codec.body(state, items)) {
+        Ok(Ok(body)) => return Ok(body),
+        Ok(Err(error)) => CheckpointError::new(run, node, "encode", error),
+        Err(reason) => CheckpointError::new(run, node, "encode", format!("the state cannot be serialized: {reason}")),
+    };
+    Err(RunFault::Checkpoint(error))
+}
+
 /// Decodes the states of a record for a graph. A panic of the user's `Deserialize` becomes a fault.
 pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates<S>, RunFault> {
     match catch_panic(|| codec.read(&record.body)) {
