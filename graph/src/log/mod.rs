@@ -130,7 +130,7 @@ struct LogState {
     /// The oldest record from which on none was pruned.
     oldest: u64,
     status: RunStatus,
-    /// If it is recorded that every token waits: until when, and the last message read before that.
+    /// Set while the log says that every token waits: the wake time, and the last message read.
     parked: Option<(Wake, u64)>,
     /// The records of the next commit.
     next: Batch,

@@ -1,9 +1,10 @@
 //! Lets a stored run survive a short outage of its store.
 //!
-//! [`RetryingStore`] repeats commits and reads that fail as
-//! [`Unavailable`](StoreError::Unavailable), with backoff. Commits are idempotent, so a repeated
-//! commit that had landed is acknowledged. It gives up before the lease expires. Renewals are
-//! repeated by `LeaseRenewal`; creates, claims and releases are not repeated.
+//! [`RetryingStore`] repeats commits and reads that fail temporarily
+//! ([`Unreachable`](StoreError::Unreachable) or [`Unavailable`](StoreError::Unavailable)), with
+//! backoff. Commits are idempotent, so a repeated commit that had landed is acknowledged. It stops
+//! before the lease expires. Renewals are repeated by `LeaseRenewal`; creates, claims and releases
+//! are not repeated.
 //!
 //! [`StoreMonitor`] logs outages and waits for leases, and reports them to the hooks of the run.
 

@@ -19,8 +19,9 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     ///
     /// After a crash the run can be [resumed](crate::CompiledGraph::resume).
     ///
-    /// The run survives a short outage of the store. Commits, renewals and reads that fail with
-    /// [`Unavailable`](crate::store::StoreError::Unavailable) are retried with backoff for at most
+    /// The run survives a short outage of the store. Commits, renewals and reads that fail
+    /// temporarily ([`Unreachable`](crate::store::StoreError::Unreachable) or
+    /// [`Unavailable`](crate::store::StoreError::Unavailable)) are retried with backoff for at most
     /// three quarters of the [`lease`](Self::lease). Hooks get
     /// [`StoreUnavailable`](crate::RunEvent::StoreUnavailable) at the first failure and
     /// [`StoreAnswers`](crate::RunEvent::StoreAnswers) at the recovery. The creation and the claim

@@ -19,7 +19,7 @@ struct Waiters {
     /// The number of notifications so far.
     notified: u64,
     /// The number of the last wait.
-    next: u64,
+    last: u64,
     /// The wakers of pending waits by number, woken in the order of their waits.
     waiting: BTreeMap<u64, Waker>,
 }
@@ -38,8 +38,8 @@ impl Hints {
     /// Waits for the next call of [`notify`](Self::notify).
     pub(super) fn wait(&self) -> HintWait<'_> {
         let mut waiters = self.lock();
-        waiters.next += 1;
-        HintWait { hints: self, notified: waiters.notified, number: waiters.next }
+        waiters.last += 1;
+        HintWait { hints: self, notified: waiters.notified, number: waiters.last }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {

@@ -33,7 +33,7 @@ pub struct RunInfo {
     pub epoch: u64,
     /// The sequence of the last row of the log.
     pub head: u64,
-    /// The sequence from which no row is missing.
+    /// The oldest sequence after which no row was pruned.
     pub oldest: u64,
     /// The owner that holds the run, or whose lease expired.
     pub owner: Option<String>,

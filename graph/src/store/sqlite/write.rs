@@ -23,8 +23,8 @@ const SAVE_RUN: &str = "UPDATE run SET status = :status, epoch = :epoch, owner =
     wake_at = :wake_at, takeovers = :takeovers, trouble = :trouble, deadline = :deadline, fingerprint = :fingerprint, schema = :schema,
     changed = :changed, ended = iif(:has_ended, :changed, NULL), sum = :sum WHERE no = :no";
 
-/// Updates the columns that a commit with more than rows changes while the run stays held. The
-/// index of leases is not changed.
+/// Updates the columns of a commit that also changes status, wake time, deadline or version and
+/// does not release the run. The index of leases is not changed.
 const APPLY_COMMIT: &str =
     "UPDATE run SET status = ?2, wake_at = ?3, deadline = ?4, fingerprint = ?5, schema = ?6, ended = iif(?7, ?8, NULL),
     sum = ?9 WHERE no = ?1";
