@@ -80,7 +80,7 @@ pub async fn run() -> Result<RunReport, pleach::BoxError> {
 async fn find(store: &SqliteStore, id: &str) -> Result<Found, StoreError> {
     let RunInfo { head, status, .. } = match store.head(id).await {
         Ok(info) => info,
-        Err(StoreError::Unknown { .. }) => return Ok(Found::Nothing),
+        Err(StoreError::RunNotFound { .. }) => return Ok(Found::Nothing),
         Err(error) => return Err(error),
     };
     if status == RunStatus::Finished {

@@ -47,7 +47,7 @@ impl Queue {
     async fn advance_run(&self, tested: &StoreUnderTest, run: &str) -> Result<(), StoreError> {
         let store: &Arc<dyn Store> = tested.ledger.store();
         let info = match store.head(run).await {
-            Err(StoreError::Unknown { .. }) => {
+            Err(StoreError::RunNotFound { .. }) => {
                 let variant = tested.ledger.with(|book| book.assignments.runs[run].variant);
                 drop(self.graph.run(State::new(variant)).id(run).checkpoint(store).enqueue().await);
                 return Ok(());

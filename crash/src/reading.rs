@@ -39,7 +39,7 @@ pub async fn read(store: &Arc<dyn Store>, run: &str) -> Result<Option<Reading>, 
     loop {
         match read_once(store, run).await {
             Ok(reading) => return Ok(Some(reading)),
-            Err(StoreError::Unknown { .. }) => return Ok(None),
+            Err(StoreError::RunNotFound { .. }) => return Ok(None),
             // It was pruned between two reads, or the server is not back yet.
             Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE_MAX => {
                 tokio::time::sleep(Duration::from_millis(20)).await;

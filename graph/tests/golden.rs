@@ -357,7 +357,7 @@ async fn c7_record_of_a_later_format_is_rejected_with_both_formats_named() {
     let RunFault::Checkpoint(checkpoint) = error.fault() else { panic!("{error}") };
     let known = FORMAT;
     assert!(
-        matches!(checkpoint.store_error(), Some(StoreError::Future { format, known: k, .. }) if (*format, *k) == (known + 1, known)),
+        matches!(checkpoint.store_error(), Some(StoreError::NewerFormat { format, known: k, .. }) if (*format, *k) == (known + 1, known)),
         "{error}"
     );
     assert_eq!(store.head(RUN).await.unwrap().owner, None, "a newer version need not wait for the lease");

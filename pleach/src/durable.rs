@@ -32,5 +32,5 @@
 
 pub use pleach_graph::{
     Checkpoint, CheckpointError, Effect, EffectError, History, HistoryPage, Migrations, MismatchError, OutcomeOf, Resume,
-    ResumeError, RunMessage, RunRef, RunRemote, RunView, TellError, TokenView, UnknownEffect, WaitView,
+    ResumeError, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView, UnknownEffect, WaitView,
 };

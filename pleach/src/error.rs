@@ -9,7 +9,7 @@ use pleach_core::{
 #[cfg(feature = "graph")]
 use pleach_graph::{
     CheckpointError, CompileError, EffectError, FanOutTimeout, MergeError, MismatchError, NodeError, PanicError, ResumeError,
-    RouterError, RunError, RunFault, StartError, TellError, store::StoreError,
+    RouterError, RunControlError, RunError, RunFault, StartError, store::StoreError,
 };
 use std::fmt;
 
@@ -70,7 +70,7 @@ pub enum Error {
     Run(RunFault),
     /// A signal, answer or command did not reach its run.
     #[cfg(feature = "graph")]
-    Tell(TellError),
+    RunControl(RunControlError),
     /// An effect or a wait inside a node was rejected.
     #[cfg(feature = "graph")]
     Effect(EffectError),
@@ -117,7 +117,7 @@ impl Error {
             #[cfg(feature = "graph")]
             Self::Run(error) => error,
             #[cfg(feature = "graph")]
-            Self::Tell(error) => error,
+            Self::RunControl(error) => error,
             #[cfg(feature = "graph")]
             Self::Effect(error) => error,
             #[cfg(feature = "graph")]
@@ -197,7 +197,7 @@ from!(
     CheckpointError => Run(RunFault::Checkpoint),
     MismatchError => Run(RunFault::Mismatch),
     ResumeError => Run(RunFault::Resume),
-    TellError => Tell,
+    RunControlError => RunControl,
     EffectError => Effect,
     StoreError => Store,
 );

@@ -168,7 +168,7 @@ pub enum RunEvent<T> {
         error: Arc<str>,
     },
     /// The store answers again after an outage.
-    StoreAnswers,
+    StoreRecovered,
     /// The store failed. The run continues without it, because it is
     /// [best-effort](crate::RunOptions::best_effort).
     CheckpointsLost {
@@ -206,7 +206,7 @@ impl<S> RunEvent<&S> {
             Self::MessageRejected { name, why } => RunEvent::MessageRejected { name: Arc::clone(name), why: Arc::clone(why) },
             Self::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: Arc::clone(holder), left: *left },
             Self::StoreUnavailable { error } => RunEvent::StoreUnavailable { error: Arc::clone(error) },
-            Self::StoreAnswers => RunEvent::StoreAnswers,
+            Self::StoreRecovered => RunEvent::StoreRecovered,
             Self::CheckpointsLost { error } => RunEvent::CheckpointsLost { error: Arc::clone(error) },
         }
     }
@@ -225,7 +225,7 @@ impl<T> RunEvent<T> {
             Self::Checkpointed { .. }
             | Self::LeaseAwaited { .. }
             | Self::StoreUnavailable { .. }
-            | Self::StoreAnswers
+            | Self::StoreRecovered
             | Self::CheckpointsLost { .. }
             | Self::MessageRejected { .. } => "",
         }

@@ -14,7 +14,7 @@
 //! 3. No waker is called, cloned or dropped under the lock.
 
 use crate::control::inbox_state::{InboxState, PendingWait, RejectedMessage, kind_of};
-use crate::control::remote::TellError;
+use crate::control::remote::RunControlError;
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
 use crate::store::INBOX_MAX;
@@ -100,8 +100,8 @@ impl Inbox {
     /// text is ignored, and the number of messages is limited.
     ///
     /// # Errors
-    /// [`TellError::Full`] at [`INBOX_MAX`] messages of this kind, or at as many dedup texts.
-    pub(crate) fn post(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
+    /// [`RunControlError::Full`] at [`INBOX_MAX`] messages of this kind, or at as many dedup texts.
+    pub(crate) fn post(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), RunControlError> {
         let number = {
             let mut state = self.lock();
             if dedup.as_ref().is_some_and(|dedup| state.dedups.contains(dedup)) {
@@ -109,7 +109,7 @@ impl Inbox {
             }
             let count = state.count[kind_of(&name)];
             if count >= INBOX_MAX || (dedup.is_some() && state.dedups.len() >= INBOX_MAX) {
-                return Err(TellError::Full { limit: INBOX_MAX });
+                return Err(RunControlError::Full { limit: INBOX_MAX });
             }
             state.dedups.extend(dedup);
             state.posted += 1;

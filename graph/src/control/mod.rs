@@ -34,7 +34,7 @@ mod view;
 
 pub(crate) use inbox::{Inbox, InboxWait, TakenMessage};
 pub(crate) use inbox_state::RejectedMessage;
-pub use remote::{RunRemote, TellError};
+pub use remote::{RunControlError, RunRemote};
 pub(crate) use run_control::{ControlUpdate, RunControl};
 pub(crate) use run_ref::{CONTROL, MessageTarget, control};
 pub use run_ref::{RunMessage, RunRef};

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// node notices a message with its next commit, or within about a second.
 ///
 /// # Errors
-/// All methods that send return a [`TellError`]: [`Ended`](TellError::Ended) if the run has ended,
-/// [`Json`](TellError::Json) if the payload cannot be serialised, [`Store`](TellError::Store) if
+/// All methods that send return a [`RunControlError`]: [`Ended`](RunControlError::Ended) if the run has ended,
+/// [`Json`](RunControlError::Json) if the payload cannot be serialised, [`Store`](RunControlError::Store) if
 /// the store failed, has no such run, or has a full inbox for it.
 ///
 /// # Cancel safety
@@ -80,12 +80,12 @@ impl RunRemote {
     /// Nodes that are running finish and are committed. Then the driver releases the run, which
     /// ends there with [`RunFault::Paused`](crate::RunFault::Paused). It can be claimed again after
     /// [`resume`](Self::resume).
-    pub async fn pause(&self) -> Result<(), TellError> {
+    pub async fn pause(&self) -> Result<(), RunControlError> {
         self.command(Command::Pause).await.map(drop)
     }
 
     /// Lets a paused run continue. Has no effect on a run that is not paused.
-    pub async fn resume(&self) -> Result<(), TellError> {
+    pub async fn resume(&self) -> Result<(), RunControlError> {
         self.command(Command::Resume).await.map(drop)
     }
 
@@ -93,7 +93,7 @@ impl RunRemote {
     ///
     /// Its nodes are cancelled, and its status becomes [`RunStatus::Cancelled`]. If several cancels
     /// are sent, the first one counts.
-    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), TellError> {
+    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), RunControlError> {
         self.command(Command::Cancel(why.into())).await.map(drop)
     }
 
@@ -101,7 +101,7 @@ impl RunRemote {
     ///
     /// It goes to a node that waits for this name, or to the next node that does. See
     /// [`NodeContext::signal`](crate::NodeContext::signal).
-    pub async fn signal(&self, name: &str, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
+    pub async fn signal(&self, name: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
         self.post(SIGNAL, name, None, json(payload)?).await.map(drop)
     }
 
@@ -109,7 +109,7 @@ impl RunRemote {
     ///
     /// For callers that may have to repeat a call, for example after a timeout. A duplicate returns
     /// `Ok`.
-    pub async fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
+    pub async fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
         self.post(SIGNAL, name, Some(dedup.to_string()), json(payload)?).await.map(drop)
     }
 
@@ -117,32 +117,38 @@ impl RunRemote {
     ///
     /// A node that cannot decode the value rejects it and keeps waiting; see
     /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
-    pub async fn resume_with(&self, key: &str, value: &(impl Serialize + Sync)) -> Result<(), TellError> {
+    pub async fn resume_with(&self, key: &str, value: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
         self.post(ANSWER, key, None, json(value)?).await.map(drop)
     }
 
     /// Reads the current position of the run from the store.
     ///
     /// The view shows durable data only. It does not need a driver and does not change the run.
-    pub async fn look(&self) -> Result<RunView, TellError> {
-        view::look(&*self.store, &self.run).await.map_err(TellError::from)
+    pub async fn look(&self) -> Result<RunView, RunControlError> {
+        view::look(&*self.store, &self.run).await.map_err(RunControlError::from)
     }
 
     /// Posts a command and returns its number in the inbox.
-    pub(super) async fn command(&self, command: Command) -> Result<u64, TellError> {
+    pub(super) async fn command(&self, command: Command) -> Result<u64, RunControlError> {
         let post = NewMessage::seal(&self.run, command.name(), None, command.payload());
         Ok(self.store.send_message(&self.run, post).await?)
     }
 
     /// Posts a message named `what` + `name` and returns its number in the inbox.
-    pub(super) async fn post(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<u64, TellError> {
+    pub(super) async fn post(
+        &self,
+        what: &str,
+        name: &str,
+        dedup: Option<String>,
+        payload: Vec<u8>,
+    ) -> Result<u64, RunControlError> {
         let post = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
         Ok(self.store.send_message(&self.run, post).await?)
     }
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, TellError> {
-    serde_json::to_vec(value).map_err(TellError::Json)
+pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, RunControlError> {
+    serde_json::to_vec(value).map_err(RunControlError::Json)
 }
 
 impl fmt::Debug for RunRemote {
@@ -157,7 +163,7 @@ impl fmt::Debug for RunRemote {
 /// [`Store`](Self::Store), the message may have been posted.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum TellError {
+pub enum RunControlError {
     /// The run has ended and takes no messages.
     Ended {
         /// The id of the run.
@@ -179,7 +185,7 @@ pub enum TellError {
     Store(StoreError),
 }
 
-impl From<StoreError> for TellError {
+impl From<StoreError> for RunControlError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Ended { run, status } => Self::Ended { run, status },
@@ -188,7 +194,7 @@ impl From<StoreError> for TellError {
     }
 }
 
-impl fmt::Display for TellError {
+impl fmt::Display for RunControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}); the message was not delivered"),
@@ -204,7 +210,7 @@ impl fmt::Display for TellError {
     }
 }
 
-impl Error for TellError {
+impl Error for RunControlError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Gone(error) => Some(error),

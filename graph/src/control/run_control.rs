@@ -14,7 +14,7 @@
 //!    again under the lock, so no lane is stored after the release that would wake it.
 
 use crate::control::Command;
-use crate::control::remote::TellError;
+use crate::control::remote::RunControlError;
 use crate::control::view::RunView;
 use crate::util::work_count;
 use pleach_core::Reply;
@@ -51,7 +51,7 @@ struct ControlState {
 }
 
 /// A query for the position of an in-memory run, with the channel for the reply.
-pub(crate) type ViewQuery = Reply<Result<RunView, TellError>>;
+pub(crate) type ViewQuery = Reply<Result<RunView, RunControlError>>;
 
 /// The commands, queries and posts since the last [`RunControl::take`].
 #[derive(Default)]

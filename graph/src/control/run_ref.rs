@@ -4,7 +4,7 @@
 
 use crate::control::Command;
 use crate::control::inbox::Inbox;
-use crate::control::remote::{RunRemote, TellError, json};
+use crate::control::remote::{RunControlError, RunRemote, json};
 use crate::control::run_control::RunControl;
 use crate::control::view::RunView;
 use crate::log::message::SIGNAL;
@@ -26,15 +26,15 @@ const MAILBOX_MAX: usize = 64;
 #[non_exhaustive]
 pub enum RunMessage {
     /// Pauses the run: no further node starts.
-    Pause(Reply<Result<(), TellError>>),
+    Pause(Reply<Result<(), RunControlError>>),
     /// Lets a paused run continue with its next nodes.
-    Resume(Reply<Result<(), TellError>>),
+    Resume(Reply<Result<(), RunControlError>>),
     /// Cancels the run permanently, with a cause.
     Cancel {
         /// The cause that the run reports.
         why: String,
         /// Answered when the command was accepted.
-        reply: Reply<Result<(), TellError>>,
+        reply: Reply<Result<(), RunControlError>>,
     },
     /// Sends a signal to the run.
     Signal {
@@ -45,7 +45,7 @@ pub enum RunMessage {
         /// The payload of the signal, as JSON.
         payload: Vec<u8>,
         /// Answered when the signal was accepted.
-        reply: Reply<Result<(), TellError>>,
+        reply: Reply<Result<(), RunControlError>>,
     },
     /// Answers an interrupt of a node.
     Answer {
@@ -54,10 +54,10 @@ pub enum RunMessage {
         /// The value of the answer, as JSON.
         value: Vec<u8>,
         /// Answered when the answer was accepted.
-        reply: Reply<Result<(), TellError>>,
+        reply: Reply<Result<(), RunControlError>>,
     },
     /// Queries the current position of the run.
-    Look(Reply<Result<RunView, TellError>>),
+    Look(Reply<Result<RunView, RunControlError>>),
 }
 
 /// A handle to a run in the tree: in a scope, or driven by a worker.
@@ -69,10 +69,10 @@ pub enum RunMessage {
 /// next driver takes it exactly once. For an in-memory run, messages are lost when the run ends.
 ///
 /// # Errors
-/// All methods that send return a [`TellError`]: [`Gone`](TellError::Gone) if the run has left the
-/// tree, [`Ended`](TellError::Ended) if a stored run has ended, [`Full`](TellError::Full) if the
-/// inbox of an in-memory run is full, [`Json`](TellError::Json) if the payload cannot be
-/// serialised, [`Store`](TellError::Store) if the store failed.
+/// All methods that send return a [`RunControlError`]: [`Gone`](RunControlError::Gone) if the run has left the
+/// tree, [`Ended`](RunControlError::Ended) if a stored run has ended, [`Full`](RunControlError::Full) if the
+/// inbox of an in-memory run is full, [`Json`](RunControlError::Json) if the payload cannot be
+/// serialised, [`Store`](RunControlError::Store) if the store failed.
 ///
 /// # Cancel safety
 /// If a sending future is dropped, the message may or may not have been delivered. Use
@@ -132,19 +132,19 @@ impl RunRef {
     /// A stored run then ends with [`RunFault::Paused`](crate::RunFault::Paused) and leaves the
     /// tree; to continue it, send [`RunRemote::resume`] and resume or claim it again. An in-memory
     /// run stays where it is until [`resume`](Self::resume).
-    pub async fn pause(&self) -> Result<(), TellError> {
+    pub async fn pause(&self) -> Result<(), RunControlError> {
         self.ask(RunMessage::Pause).await
     }
 
     /// Lets a paused run continue. Has no effect on a run that is not paused.
-    pub async fn resume(&self) -> Result<(), TellError> {
+    pub async fn resume(&self) -> Result<(), RunControlError> {
         self.ask(RunMessage::Resume).await
     }
 
     /// Cancels the run permanently, with `why` as the cause. Its nodes are cancelled.
     ///
     /// The status of a stored run becomes [`Cancelled`](crate::store::RunStatus::Cancelled).
-    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), TellError> {
+    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), RunControlError> {
         let why = why.into();
         self.ask(|reply| RunMessage::Cancel { why, reply }).await
     }
@@ -153,7 +153,7 @@ impl RunRef {
     ///
     /// It goes to a node that waits for this name, or to the next node that does. See
     /// [`NodeContext::signal`](crate::NodeContext::signal).
-    pub async fn signal(&self, name: impl Into<String>, payload: &(impl Serialize + Sync)) -> Result<(), TellError> {
+    pub async fn signal(&self, name: impl Into<String>, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
         let (name, payload) = (name.into(), json(payload)?);
         self.ask(|reply| RunMessage::Signal { name, dedup: None, payload, reply }).await
     }
@@ -167,7 +167,7 @@ impl RunRef {
         name: impl Into<String>,
         dedup: impl Into<String>,
         payload: &(impl Serialize + Sync),
-    ) -> Result<(), TellError> {
+    ) -> Result<(), RunControlError> {
         let (name, dedup, payload) = (name.into(), Some(dedup.into()), json(payload)?);
         self.ask(|reply| RunMessage::Signal { name, dedup, payload, reply }).await
     }
@@ -176,7 +176,7 @@ impl RunRef {
     ///
     /// A node that cannot decode the value rejects it and keeps waiting; see
     /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
-    pub async fn resume_with(&self, key: impl Into<String>, value: &(impl Serialize + Sync)) -> Result<(), TellError> {
+    pub async fn resume_with(&self, key: impl Into<String>, value: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
         let (key, value) = (key.into(), json(value)?);
         self.ask(|reply| RunMessage::Answer { key, value, reply }).await
     }
@@ -184,15 +184,15 @@ impl RunRef {
     /// Returns the current position of the run.
     ///
     /// For a stored run, the view shows durable data only.
-    pub async fn look(&self) -> Result<RunView, TellError> {
+    pub async fn look(&self) -> Result<RunView, RunControlError> {
         self.ask(RunMessage::Look).await
     }
 
     async fn ask<T: Send + 'static>(
         &self,
-        message: impl FnOnce(Reply<Result<T, TellError>>) -> RunMessage,
-    ) -> Result<T, TellError> {
-        self.actor.ask(message).await.map_err(TellError::Gone)?
+        message: impl FnOnce(Reply<Result<T, RunControlError>>) -> RunMessage,
+    ) -> Result<T, RunControlError> {
+        self.actor.ask(message).await.map_err(RunControlError::Gone)?
     }
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn control(run_control: Arc<RunControl>, inbox: MessageTarget) -> Pro
 }
 
 impl RunActor {
-    async fn command(&self, command: Command) -> Result<(), TellError> {
+    async fn command(&self, command: Command) -> Result<(), RunControlError> {
         match &self.inbox {
             MessageTarget::Stored(remote) => self.run_control.note_posted(remote.command(command).await?),
             MessageTarget::InMemory(_) => self.run_control.queue_command(command),
@@ -226,7 +226,7 @@ impl RunActor {
         Ok(())
     }
 
-    async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), TellError> {
+    async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), RunControlError> {
         match &self.inbox {
             MessageTarget::Stored(remote) => self.run_control.note_posted(remote.post(what, name, dedup, payload).await?),
             MessageTarget::InMemory(inbox) => inbox.post(format!("{what}{name}"), dedup, payload)?,

@@ -160,7 +160,7 @@ async fn open<S: Send + 'static>(
         if let Err(error) = answer {
             let key = cut(name.strip_prefix(ANSWER).unwrap_or(name).to_string());
             let (run, why) = (run.to_string(), error.to_string());
-            return Err(RunError::new(RunFault::AnswerRefused { run, key, why }, None));
+            return Err(RunError::new(RunFault::AnswerRejected { run, key, why }, None));
         }
     }
     let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
@@ -307,7 +307,7 @@ fn notify_hooks<S: 'static>(hooks: Hooks<S>) -> NoticeListener {
     Box::new(move |notice| {
         hooks.call(&match notice {
             StoreNotice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },
-            StoreNotice::StoreAnswers => RunEvent::StoreAnswers,
+            StoreNotice::StoreRecovered => RunEvent::StoreRecovered,
             StoreNotice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: (*holder).into(), left: *left },
         });
     })

@@ -31,7 +31,7 @@ impl<S: Send + 'static> Stepper<S> {
                 Ok(cloned) => lane.cloned_state = Some(Box::new(cloned)),
                 Err(reason) => {
                     lane.state = Some(state);
-                    return Poll::Ready(Err(self.panicked(lane, During::Split, &reason)));
+                    return Poll::Ready(Err(self.panicked(lane, During::CloneState, &reason)));
                 }
             }
         }

@@ -128,11 +128,11 @@ impl<S: Send + 'static> Engine<S> {
     /// the inbox.
     pub(super) fn report_rejected(&mut self) {
         let Some(inbox) = self.stepper.graph_cx.run().inbox() else { return };
-        inbox.take_rejected().into_iter().for_each(|refused| self.reject(refused));
+        inbox.take_rejected().into_iter().for_each(|rejected| self.reject(rejected));
     }
 
-    fn reject(&self, refused: RejectedMessage) {
-        let RejectedMessage { number, name, why } = refused;
+    fn reject(&self, rejected: RejectedMessage) {
+        let RejectedMessage { number, name, why } = rejected;
         if let Some(hooks) = &self.stepper.hooks {
             hooks.call(&RunEvent::MessageRejected { name: name.into(), why: why.into() });
         }
@@ -145,7 +145,7 @@ impl<S: Send + 'static> Engine<S> {
     fn rejected_answer(&self) -> Option<RunFault> {
         let run = self.stepper.graph_cx.run();
         let RejectedMessage { name, why, .. } = run.inbox()?.rejected_answer()?;
-        Some(RunFault::AnswerRefused { run: run.id().to_string(), key: key_of(&name), why })
+        Some(RunFault::AnswerRejected { run: run.id().to_string(), key: key_of(&name), why })
     }
 
     /// Returns whether a node is about to take a message. A pause recorded now could leave the
@@ -215,7 +215,7 @@ impl<S: Send + 'static> Engine<S> {
         waits.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         let keys: Vec<String> = waits.iter().map(|wait| wait.key.clone()).collect();
         let inbox = self.stepper.graph_cx.run().inbox();
-        let unasked = inbox.and_then(|inbox| inbox.unclaimed()).map(|name| RunFault::AnswerRefused {
+        let unasked = inbox.and_then(|inbox| inbox.unclaimed()).map(|name| RunFault::AnswerRejected {
             run: run.clone(),
             key: key_of(&name),
             why: format!("no node waits for it; the run waits for: {}", keys.join(", ")),

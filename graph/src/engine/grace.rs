@@ -303,7 +303,7 @@ impl<S: Send + 'static> Engine<S> {
         let Some(mut graces) = self.graces.take() else { return };
         for number in 0..graces.lanes.len() {
             let Some(one) = &graces.lanes[number] else { continue };
-            let used = self.stepper.grace_use(&one.lane, GraceEnd::CutOff);
+            let used = self.stepper.grace_use(&one.lane, GraceEnd::Dropped);
             self.end_grace(&mut graces, number, used, None);
         }
         self.graces = Some(graces);

@@ -31,7 +31,7 @@ impl<S: Send + 'static> Stepper<S> {
             (Poll::Ready(ended), _) => ended,
             (Poll::Pending, Some(why)) => Err(Reason::Error(why)),
             (Poll::Pending, None) if timer.as_mut().poll(cx).is_ready() => {
-                return Poll::Ready((self.grace_use(lane, GraceEnd::CutOff), None));
+                return Poll::Ready((self.grace_use(lane, GraceEnd::Dropped), None));
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
@@ -95,7 +95,7 @@ impl<S: Send + 'static> Stepper<S> {
                 (self.grace_use(lane, GraceEnd::Failed), reason)
             }
             NodeFailure::Failed { reason, .. } => {
-                let end = if spawned::is_task_cancelled(&reason) { GraceEnd::CutOff } else { GraceEnd::Failed };
+                let end = if spawned::is_task_cancelled(&reason) { GraceEnd::Dropped } else { GraceEnd::Failed };
                 (self.grace_use(lane, end), reason)
             }
         };

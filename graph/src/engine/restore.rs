@@ -167,7 +167,7 @@ impl<S: Send + 'static> Engine<S> {
                 let state = match cloned.transpose() {
                     Ok(cloned) => cloned.or(item),
                     Err(reason) => {
-                        return Err(RunFault::panic(self.stepper.graph_cx.name(node).to_string(), During::Split, &reason));
+                        return Err(RunFault::panic(self.stepper.graph_cx.name(node).to_string(), During::CloneState, &reason));
                     }
                 };
                 let path = BranchPath::branch_of(&open.path, branch as u32);

@@ -105,7 +105,7 @@ impl<S: Send + 'static> Stepper<S> {
             match catch_panic(|| clone_state(cloned)) {
                 Ok(state) => lane.state = Some(state),
                 Err(reason) => {
-                    let fault = self.panicked(lane, During::Split, &reason);
+                    let fault = self.panicked(lane, During::CloneState, &reason);
                     return Err(RunError::new(fault, lane.take_cloned_state()));
                 }
             }

@@ -16,7 +16,7 @@ pub enum GraceEnd {
     /// The node failed or panicked during its grace, and was not retried.
     Failed,
     /// The node was dropped at the end of its grace.
-    CutOff,
+    Dropped,
 }
 
 /// The reason why a run did not reach its end.
@@ -96,7 +96,7 @@ pub enum RunFault {
         waits: Vec<WaitView>,
     },
     /// The run was resumed with an answer that it could not use. It keeps waiting.
-    AnswerRefused {
+    AnswerRejected {
         /// The id of the run.
         run: String,
         /// The key of the interrupt.
@@ -174,8 +174,11 @@ pub enum During {
     Node,
     /// The router that follows the node.
     Router,
-    /// The items of a `map`, or a clone of the state for branches, retries and fallbacks.
+    /// The items of a `map`.
     Split,
+    /// `Clone` of the state, for branches, retries, fallbacks and
+    /// [`keep_state`](crate::RunOptions::keep_state).
+    CloneState,
     /// The merge of the node's fan-out.
     Merge,
     /// The classifier or the decision of the node's policy.

@@ -49,10 +49,11 @@ pub(crate) struct StoredFault {
 }
 
 /// The stored names of the kinds of code that can panic.
-const DURING: [(During, &str); 6] = [
+const DURING: [(During, &str); 7] = [
     (During::Node, "node"),
     (During::Router, "router"),
     (During::Split, "split"),
+    (During::CloneState, "clone_state"),
     (During::Merge, "merge"),
     (During::Policy, "policy"),
     (During::Hook, "hook"),
@@ -60,7 +61,7 @@ const DURING: [(During, &str); 6] = [
 
 /// The stored names of how a node used its grace after the deadline.
 const GRACE: [(GraceEnd, &str); 3] =
-    [(GraceEnd::Finished, "grace_finished"), (GraceEnd::Failed, "grace_failed"), (GraceEnd::CutOff, "grace_cut_off")];
+    [(GraceEnd::Finished, "grace_finished"), (GraceEnd::Failed, "grace_failed"), (GraceEnd::Dropped, "grace_cut_off")];
 
 /// Stored in `during` if a fan-out exceeded its timeout; `limit` has the nanoseconds.
 const FAN_OUT: &str = "fan_out";

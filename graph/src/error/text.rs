@@ -35,6 +35,7 @@ impl fmt::Display for PanicError {
             During::Node => "node",
             During::Router => "the router behind node",
             During::Split => "the split behind node",
+            During::CloneState => "the clone of the state for node",
             During::Merge => "the merge of the fan-out of node",
             During::Policy => "the policy of node",
             During::Hook => "a hook at node",
@@ -118,7 +119,7 @@ impl fmt::Display for RunFault {
                 let end = match grace {
                     GraceEnd::Finished => "finished within its cancel grace",
                     GraceEnd::Failed => "failed during its cancel grace",
-                    GraceEnd::CutOff => "was dropped at the end of its cancel grace",
+                    GraceEnd::Dropped => "was dropped at the end of its cancel grace",
                 };
                 write!(f, "cancelled; node {node:?} {end}: {cause}")
             }
@@ -143,7 +144,7 @@ impl fmt::Display for RunFault {
             Self::Paused { run, keys, .. } => {
                 write!(f, "run {run:?} waits for an answer or a signal: {}; send it, then resume the run", keys.join(", "))
             }
-            Self::AnswerRefused { run, key, why } => {
+            Self::AnswerRejected { run, key, why } => {
                 write!(f, "run {run:?} rejected the answer to {key:?}: {why}; the run keeps waiting")
             }
             Self::Fenced { run, epoch } => {

@@ -11,7 +11,7 @@
 //! | `is_lost` | `lost` | never |
 //! | `is_releasing` | `releasing` | never |
 //! | `is_released` | `released` | never |
-//! | `is_given_up` | `give_up` | never |
+//! | `has_stopped` | `stop_driving` | never |
 //!
 //! Invariants:
 //! 1. The lease is counted from before the request, so it never lasts longer here than in the
@@ -20,7 +20,7 @@
 //!    counts. A step of the time of day costs at most one extra renewal.
 //! 3. While a commit that releases the run is in flight, its answer decides who holds the run,
 //!    never the answer to a renewal.
-//! 4. Nothing starts after the driver gave the run up (`give_up`), even if the lease has not
+//! 4. Nothing starts after the driver has stopped (`stop_driving`), even if the lease has not
 //!    expired.
 //! 5. No foreign code runs under the lock, and no waker is woken, cloned or dropped there.
 
@@ -56,7 +56,7 @@ struct LeaseState {
     is_releasing: bool,
     is_released: bool,
     /// The driver was dropped or has ended. Nothing of this run may start any more.
-    is_given_up: bool,
+    has_stopped: bool,
     /// A node, an effect or the engine waits for a renewal.
     is_wanted: bool,
     last_error: Option<StoreError>,
@@ -121,7 +121,7 @@ impl RunLease {
             is_lost: false,
             is_releasing: false,
             is_released: false,
-            is_given_up: false,
+            has_stopped: false,
             is_wanted: false,
             last_error: None,
             release_work: None,
@@ -171,7 +171,7 @@ impl RunLease {
             if self.is_valid(&state, now) {
                 return Poll::Ready(());
             }
-            if state.is_given_up {
+            if state.has_stopped {
                 return Poll::Pending;
             }
             if !state.waiting.last().is_some_and(|known| known.will_wake(cx.waker())) {
@@ -209,7 +209,7 @@ impl RunLease {
     /// lease.
     fn is_valid(&self, state: &LeaseState, now: Moment) -> bool {
         let is_long = now.since(state.renewed_at) + self.part() < self.length;
-        is_long && !state.is_lost && !state.is_given_up
+        is_long && !state.is_lost && !state.has_stopped
     }
 
     /// Records a poll of the run's task, and how long the task was not polled before.
@@ -321,18 +321,18 @@ impl RunLease {
         self.lock().is_released = true;
     }
 
-    /// Gives the run up. Nothing starts from now on, and tasks that wait for a renewal stay
+    /// Stops driving the run. Nothing starts from now on, and tasks that wait for a renewal stay
     /// pending.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn stop_driving(&self) {
         let _waiting = {
             let mut state = self.lock();
-            state.is_given_up = true;
+            state.has_stopped = true;
             std::mem::take(&mut state.waiting)
         };
     }
 
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.lock().is_given_up
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.lock().has_stopped
     }
 
     /// Returns whether the run still has to be released.

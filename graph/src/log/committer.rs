@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | idle | start, `acknowledge` | `begin_commit` when records were submitted |
 //! | committing | `begin_commit` | the answer of the store: `acknowledge` or `fail` |
-//! | released | the commit of the run's end, `give_up` | never |
+//! | released | the commit of the run's end, `begin_release` | never |
 //! | detached (best effort) | `fail` | never |
 //!
 //! Invariants:
@@ -288,13 +288,13 @@ impl Committer {
     /// If a worker renews the lease, the worker also releases it.
     pub(crate) fn release(&mut self) -> Option<BoxFuture<'static, ()>> {
         self.is_released |= self.log.options.worker_lease.is_some();
-        self.give_up().map(ReleaseWork::all)
+        self.begin_release().map(ReleaseWork::all)
     }
 
-    fn give_up(&mut self) -> Option<ReleaseWork> {
+    fn begin_release(&mut self) -> Option<ReleaseWork> {
         // Before the call: an abandoned node in the middle of a poll may be about to start an
         // effect.
-        self.log.lease.give_up();
+        self.log.lease.stop_driving();
         if std::mem::replace(&mut self.is_released, true) {
             return None;
         }
@@ -322,7 +322,7 @@ impl Committer {
 /// A dropped run is released by its worker, or by a spawned task.
 impl Drop for Committer {
     fn drop(&mut self) {
-        let Some(release) = self.give_up() else { return };
+        let Some(release) = self.begin_release() else { return };
         match self.log.lease.is_renewed_by_worker() {
             true => self.log.lease.set_release_work(release),
             false => self.log.runtime().spawn(release.all()),

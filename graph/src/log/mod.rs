@@ -229,7 +229,7 @@ impl RunLog {
     /// that.
     pub(crate) fn poll_lease(&self, cx: &Context<'_>) -> Poll<()> {
         match self.lease.poll_valid(cx) {
-            Poll::Pending if self.is_detached() && !self.lease.is_given_up() => Poll::Ready(()),
+            Poll::Pending if self.is_detached() && !self.lease.has_stopped() => Poll::Ready(()),
             polled => polled,
         }
     }

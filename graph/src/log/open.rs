@@ -108,7 +108,7 @@ pub(super) async fn create_with(
     let new =
         NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: log.options.timeout.left(asked_at.at) };
     let created = ClaimCall::create(&log.options.store, &log.runtime, new, rows).await?.pop();
-    let Claim { run: info, now } = created.ok_or_else(|| StoreError::Unknown { run: log.run.to_string() })?;
+    let Claim { run: info, now } = created.ok_or_else(|| StoreError::RunNotFound { run: log.run.to_string() })?;
     let lease = Arc::new(RunLease::own(Arc::clone(&log.runtime), log.options.lease, asked_at, now));
     let (durable, deadline) = (AtomicU64::new(head), info.deadline);
     let log = RunLog { durable, lease, deadline, ..log };
@@ -130,7 +130,7 @@ pub(crate) async fn claim(
         let wanted = Wanted::One { run: run.to_string(), force };
         match ClaimCall::claim(&options.store, runtime, wanted, lease.clone()).await {
             Ok(mut claims) if claims.len() == 1 => return Ok((claims.remove(0), asked_at)),
-            Ok(_) => return Err(StoreError::Unknown { run: run.to_string() }),
+            Ok(_) => return Err(StoreError::RunNotFound { run: run.to_string() }),
             Err(StoreError::Held { run, owner, left, until: ends }) => {
                 if until.is_none() && left > REPORTED_WAIT_MIN {
                     options.monitor.lease_awaited(&owner, left);

@@ -42,7 +42,7 @@ pub(crate) type NoticeListener = Box<dyn Fn(&StoreNotice<'_>) + Send + Sync>;
 /// A condition that delays the driver of a run.
 pub(crate) enum StoreNotice<'a> {
     StoreUnavailable(&'a StoreError),
-    StoreAnswers,
+    StoreRecovered,
     LeaseAwaited { holder: &'a str, left: Duration },
 }
 
@@ -69,7 +69,7 @@ impl StoreMonitor {
     pub(crate) fn answered(&self) {
         if self.is_down.load(Relaxed) && self.is_down.swap(false, Relaxed) {
             tracing::info!(run = %self.run, "the store answers again");
-            self.report(&StoreNotice::StoreAnswers);
+            self.report(&StoreNotice::StoreRecovered);
         }
     }
 

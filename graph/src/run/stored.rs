@@ -24,7 +24,7 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// [`Unavailable`](crate::store::StoreError::Unavailable)) are retried with backoff for at most
     /// three quarters of the [`lease`](Self::lease). Hooks get
     /// [`StoreUnavailable`](crate::RunEvent::StoreUnavailable) at the first failure and
-    /// [`StoreAnswers`](crate::RunEvent::StoreAnswers) at the recovery. The creation and the claim
+    /// [`StoreRecovered`](crate::RunEvent::StoreRecovered) at the recovery. The creation and the claim
     /// of a run are not retried.
     ///
     /// # Errors

@@ -121,7 +121,7 @@ impl RunInfo {
     }
 
     /// Releases the run as its driver asked.
-    pub(super) fn give_up(&mut self, how: &Release, now: Timestamp) {
+    pub(super) fn apply_release(&mut self, how: &Release, now: Timestamp) {
         self.release();
         let rest = match how {
             Release::AsIs => return,

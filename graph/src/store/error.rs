@@ -17,7 +17,7 @@ use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let error = MemoryStore::new().head("missing").await.unwrap_err();
-/// assert!(matches!(&error, StoreError::Unknown { run } if run == "missing"));
+/// assert!(matches!(&error, StoreError::RunNotFound { run } if run == "missing"));
 /// assert!(!error.is_temporary(), "a retry cannot help");
 /// # }
 /// ```
@@ -37,7 +37,7 @@ pub enum StoreError {
         run: String,
     },
     /// The store has no run with this id.
-    Unknown {
+    RunNotFound {
         /// The id that was not found.
         run: String,
     },
@@ -111,7 +111,7 @@ pub enum StoreError {
         limit: usize,
     },
     /// The data was written by a later version of this library.
-    Future {
+    NewerFormat {
         /// The name of the data.
         what: String,
         /// The format of the data.
@@ -187,7 +187,7 @@ impl fmt::Display for StoreError {
             Self::Exists { run } => {
                 write!(f, "run {run:?} already exists in this store: resume it, or choose another id")
             }
-            Self::Unknown { run } => write!(
+            Self::RunNotFound { run } => write!(
                 f,
                 "run {run:?} does not exist in this store: look for its id with `list`; it may have been deleted, or pruned after it ended"
             ),
@@ -224,7 +224,7 @@ impl fmt::Display for StoreError {
                 f,
                 "the inbox of run {run:?} is full: {limit} messages wait to be taken; this message was not added, send it again later"
             ),
-            Self::Future { what, format, known } => write!(
+            Self::NewerFormat { what, format, known } => write!(
                 f,
                 "{what} has format {format}, but this version reads formats up to {known}: use a later version of pleach"
             ),

@@ -145,7 +145,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// For [`Wanted::One`]:
-    /// - [`Unknown`](StoreError::Unknown) if the store has no run with this id.
+    /// - [`RunNotFound`](StoreError::RunNotFound) if the store has no run with this id.
     /// - [`Held`](StoreError::Held) if another owner has an unexpired lease. `force` breaks the
     ///   lease.
     /// - [`Stuck`](StoreError::Stuck) if the run is stuck. `force` sets it to
@@ -192,7 +192,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the run's own row.
     ///
     /// # Errors
-    /// [`Unknown`](StoreError::Unknown) if the store has no run with this id.
+    /// [`RunNotFound`](StoreError::RunNotFound) if the store has no run with this id.
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo>;
 
     /// Reads rows from the log of a run, in the order of their sequences.
@@ -244,7 +244,7 @@ pub trait Store: Send + Sync + 'static {
     /// Removes a run with its log and its inbox.
     ///
     /// # Errors
-    /// [`Unknown`](StoreError::Unknown) if the store has no run with this id,
+    /// [`RunNotFound`](StoreError::RunNotFound) if the store has no run with this id,
     /// [`Held`](StoreError::Held) if the run has an unexpired lease.
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()>;
 

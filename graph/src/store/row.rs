@@ -98,7 +98,7 @@ impl Row {
     ///
     /// # Errors
     /// [`Damaged`](StoreError::Damaged) with the sequence of the row,
-    /// [`Future`](StoreError::Future) for a later format, and
+    /// [`NewerFormat`](StoreError::NewerFormat) for a later format, and
     /// [`Compressed`](StoreError::Compressed) without the feature `zstd`.
     pub fn open(self, run: &str) -> Result<Record, StoreError> {
         let (header, stored) = self.checked_header(run)?;
@@ -134,7 +134,7 @@ impl Row {
         let FormatOnly { format } = serde_json::from_slice(&self.header).map_err(unreadable)?;
         if format > FORMAT {
             let what = format!("row {} of run {run:?}", self.sequence);
-            return Err(StoreError::Future { what, format, known: FORMAT });
+            return Err(StoreError::NewerFormat { what, format, known: FORMAT });
         }
         let Stored { header, body, .. } = serde_json::from_slice(&self.header).map_err(unreadable)?;
         Ok((header, body))

@@ -223,7 +223,7 @@ impl WorkerCore {
         let (Some(known), false) = (known, is_closing) else {
             // The store returned a run of an unknown graph, or the worker is closing.
             let release = self.release_future(&lease, &held);
-            self.finish(held, RunEnd::GivenUp, release);
+            self.finish(held, RunEnd::Released, release);
             return;
         };
         let Held { run, epoch, .. } = held.clone();
@@ -263,8 +263,8 @@ impl WorkerCore {
             DriveResult::TooNew(reason) => return self.handle_too_new(held, lease, reason),
             DriveResult::Over(end) => end,
             // The last commit ended the run and released the lease.
-            DriveResult::CutOff if lease.is_released() => RunEnd::Cancelled,
-            DriveResult::CutOff => RunEnd::GivenUp,
+            DriveResult::Cancelled if lease.is_released() => RunEnd::Cancelled,
+            DriveResult::Cancelled => RunEnd::Released,
         };
         let released = if end == RunEnd::Lost { None } else { self.release_future(lease, &held) };
         self.finish(held, end, released);
@@ -364,7 +364,7 @@ impl WorkerCore {
     pub(super) fn store_answered(&self) {
         if std::mem::take(&mut self.lock().is_store_down) {
             tracing::warn!(runs = %self.runs.path(), "the store of this worker answers again");
-            self.report(&WorkerEvent::StoreAnswers);
+            self.report(&WorkerEvent::StoreRecovered);
         }
     }
 

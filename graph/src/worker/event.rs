@@ -3,7 +3,7 @@
 //! | end of the drive | [`DriveResult`] | consequence |
 //! |---|---|---|
 //! | finished, failed, waits, lost | `Over` | reported and released |
-//! | cancelled | `CutOff` | released, unless the last commit ended the run |
+//! | cancelled | `Cancelled` | released, unless the last commit ended the run |
 //! | the run itself is broken | `Trouble` | rests longer each time, then is stuck |
 //! | the store failed | `Unserved` | rests for about a second |
 //! | written by a newer version | `TooNew` | rests; a newer worker claims it |
@@ -91,7 +91,7 @@ pub enum WorkerEvent {
         wait: Duration,
     },
     /// The store answers again after a failure.
-    StoreAnswers,
+    StoreRecovered,
     /// Runs that ended long ago were removed.
     Pruned {
         /// The number of runs that were removed.
@@ -118,7 +118,7 @@ pub enum RunEnd {
         keys: Vec<String>,
     },
     /// The worker is closing and released the run unfinished.
-    GivenUp,
+    Released,
     /// Another driver has claimed the run.
     Lost,
     /// The run could not be driven: it could not be read or written, does not fit its graph, or the
@@ -140,7 +140,7 @@ pub enum RunEnd {
 pub(super) enum DriveResult {
     Over(RunEnd),
     /// The run was cancelled: with the worker, or permanently.
-    CutOff,
+    Cancelled,
     /// The run itself could not be driven.
     Trouble(String),
     /// The store or this worker could not drive the run.
@@ -162,7 +162,7 @@ impl DriveResult {
         match error.fault() {
             RunFault::Paused { keys, .. } => over(RunEnd::Waits { keys: keys.clone() }),
             RunFault::Fenced { .. } => over(RunEnd::Lost),
-            RunFault::Cancelled { .. } => Self::CutOff,
+            RunFault::Cancelled { .. } => Self::Cancelled,
             // The driver rejects only cancelled and compensated runs. Ready claims return live runs,
             // so only a store that breaks this contract leads here.
             RunFault::Ended { status: RunStatus::Cancelled, .. } => over(RunEnd::Cancelled),
@@ -207,7 +207,7 @@ impl ReleaseResult {
 /// Returns whether this version of the library, or its features, cannot read the run.
 fn is_too_new(fault: &RunFault) -> bool {
     let RunFault::Checkpoint(error) = fault else { return false };
-    matches!(error.store_error(), Some(StoreError::Future { .. } | StoreError::Compressed { .. }))
+    matches!(error.store_error(), Some(StoreError::NewerFormat { .. } | StoreError::Compressed { .. }))
 }
 
 /// Returns whether the run could not be driven for a reason outside of the run.
@@ -241,7 +241,7 @@ mod tests {
         assert!(!counts(StoreError::unavailable("no answer")));
         assert!(!counts(StoreError::unreachable("no answer")));
         assert!(!counts(StoreError::Unusable { store, why }));
-        assert!(!counts(StoreError::Future { what: "row 1".to_string(), format: 9, known: 2 }));
+        assert!(!counts(StoreError::NewerFormat { what: "row 1".to_string(), format: 9, known: 2 }));
         assert!(!counts(StoreError::Compressed { run: "r".to_string(), sequence: 1 }));
         assert!(counts(StoreError::Damaged { run: "r".to_string(), sequence: 1, why: "its checksum differs" }));
         assert!(counts(StoreError::TooLarge { what: "the body of a record", size: 2, limit: 1 }));

@@ -114,7 +114,7 @@ async fn check_one(store: &PostgresStore, direct: &Client, role: Role, column: &
         .prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })
         .await
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(matches!(store.head("old").await, Err(StoreError::Unknown { .. })), "{what}: the ended run is removed");
+    assert!(matches!(store.head("old").await, Err(StoreError::RunNotFound { .. })), "{what}: the ended run is removed");
     assert!(store.head("well").await.is_ok() && store.head("late").await.is_ok(), "{what}");
     direct.batch_execute("DELETE FROM pleach_log; DELETE FROM pleach_inbox; DELETE FROM pleach_run").await.unwrap();
 }

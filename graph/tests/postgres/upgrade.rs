@@ -83,7 +83,7 @@ async fn c7_tables_of_a_later_version_are_rejected() {
     drop(PostgresStore::connect(&url).await.unwrap());
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
     let rejected = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(rejected, StoreError::Future { format: 99, known: 3, .. }), "{rejected}");
+    assert!(matches!(rejected, StoreError::NewerFormat { format: 99, known: 3, .. }), "{rejected}");
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn c7_open_store_is_rejected_once_its_tables_are_upgraded() {
         let direct = connect(&url).await;
         direct.batch_execute(&format!("UPDATE pleach_format SET format = 4; {change}")).await.unwrap();
         for (call, error) in errors_of_all_calls(&store, &claim).await {
-            assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
+            assert!(matches!(error, StoreError::NewerFormat { format: 4, known: 3, .. }), "{call}: {error}");
         }
         let head: i64 = direct.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
         assert_eq!(head, 2);

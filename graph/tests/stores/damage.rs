@@ -161,7 +161,7 @@ fn c2_every_flipped_bit_of_the_row_of_a_run_is_found() {
                 assert_eq!(covered(after), covered(before.clone()), "bit {bit} of byte {place} went unnoticed");
                 harmless += 1;
             }
-            Err(StoreError::Damaged { sequence: 0, .. } | StoreError::Unusable { .. } | StoreError::Unknown { .. }) => {
+            Err(StoreError::Damaged { sequence: 0, .. } | StoreError::Unusable { .. } | StoreError::RunNotFound { .. }) => {
                 found += 1;
             }
             Err(other) => panic!("bit {bit} of byte {place}: {other:?}"),

@@ -128,7 +128,7 @@ async fn judge(folder: &Path, disk: &Disk) -> Result<(), String> {
         let acknowledged = disk.acknowledged.get(run).copied().unwrap_or(0);
         let head = match store.head(run).await {
             Ok(info) => info.head,
-            Err(StoreError::Unknown { .. }) => 0,
+            Err(StoreError::RunNotFound { .. }) => 0,
             Err(error) => return Err(format!("{run} has no head: {error}")),
         };
         if head < acknowledged || head > acknowledged + 1 {

@@ -77,7 +77,7 @@ fn c7_record_of_a_later_format_is_rejected_with_both_versions() {
         sum.update(part);
     }
     let rejected = Row { sequence: 2, header: later, body: now.body, sum: sum.finalize() }.open("r").unwrap_err();
-    assert!(matches!(rejected, StoreError::Future { format: 9, known: 2, .. }), "{rejected}");
+    assert!(matches!(rejected, StoreError::NewerFormat { format: 9, known: 2, .. }), "{rejected}");
 }
 
 #[test]

@@ -236,7 +236,10 @@ async fn c7_file_of_a_later_version_is_rejected_and_unchanged() {
     tamper(&path, "PRAGMA user_version = 99");
     let before = std::fs::read(&path).unwrap();
     let rejected = SqliteStore::open(&path).await.unwrap_err();
-    assert!(matches!(&rejected, StoreError::Future { format: 99, known: 3, what } if what.contains("runs.db")), "{rejected}");
+    assert!(
+        matches!(&rejected, StoreError::NewerFormat { format: 99, known: 3, what } if what.contains("runs.db")),
+        "{rejected}"
+    );
     assert!(std::fs::read(&path).unwrap() == before);
 }
 
@@ -249,7 +252,7 @@ async fn c7_open_store_is_rejected_once_its_file_is_upgraded() {
     store.commit(next(&claim, b"{}")).await.unwrap();
     tamper(&path, "PRAGMA user_version = 4");
     for (call, error) in crate::common::errors_of_all_calls(&store, &claim).await {
-        assert!(matches!(error, StoreError::Future { format: 4, known: 3, .. }), "{call}: {error}");
+        assert!(matches!(error, StoreError::NewerFormat { format: 4, known: 3, .. }), "{call}: {error}");
     }
     tamper(&path, "PRAGMA user_version = 3");
     assert_eq!(store.head("r").await.unwrap().head, 2);

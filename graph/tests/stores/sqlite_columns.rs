@@ -135,7 +135,7 @@ async fn check_one(path: &Path, role: Role, damage: &Damage) {
         .prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 9 })
         .await
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(matches!(store.head("old").await, Err(StoreError::Unknown { .. })), "{what}: the ended run is removed");
+    assert!(matches!(store.head("old").await, Err(StoreError::RunNotFound { .. })), "{what}: the ended run is removed");
     assert!(store.head("well").await.is_ok() && store.head("late").await.is_ok(), "{what}");
     tamper(path, "DELETE FROM log; DELETE FROM inbox; DELETE FROM run");
 }

@@ -185,7 +185,7 @@ impl Store for FailingConnection {
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
         if self.connection.load(SeqCst) == TOO_OLD {
             let what = format!("row 1 of run {run:?}");
-            return Box::pin(async { Err(StoreError::Future { what, format: 9, known: 2 }) });
+            return Box::pin(async { Err(StoreError::NewerFormat { what, format: 9, known: 2 }) });
         }
         if self.unreadable.lock().unwrap().as_deref() == Some(run) {
             return Box::pin(async { Err(StoreError::unavailable("a block cannot be read")) });

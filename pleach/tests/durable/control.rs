@@ -1,7 +1,7 @@
 //! C9: pausing, resuming, cancelling, signalling and inspecting a run, in the tree and in a store.
 use crate::common::Log;
 use pleach::actor::ActorPath;
-use pleach::durable::{RunMessage, RunRef, RunRemote, TellError};
+use pleach::durable::{RunControlError, RunMessage, RunRef, RunRemote};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::runtime::Runtime;
@@ -78,7 +78,7 @@ fn c9_run_in_a_scope_is_found_by_path_and_controlled_by_messages() {
         assert_eq!(sim.run(run).unwrap(), 24);
         // The run has left the tree.
         assert!(matches!(RunRef::find(&system.root(), &path("/user/runs/run-7")), Err(LookupError::NotFound(_))));
-        assert!(matches!(sim.run(found.pause()), Err(TellError::Gone(_))));
+        assert!(matches!(sim.run(found.pause()), Err(RunControlError::Gone(_))));
     });
 }
 
@@ -239,7 +239,7 @@ fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
                     for round in 0..6 {
                         clock.sleep_until(clock.now() + Duration::from_millis(clock.random() % 1_500)).await;
                         let sent = if round % 2 == 0 { sender.pause().await } else { sender.resume().await };
-                        if matches!(sent, Err(TellError::Ended { .. })) {
+                        if matches!(sent, Err(RunControlError::Ended { .. })) {
                             return;
                         }
                         sent.unwrap();
@@ -283,7 +283,7 @@ fn c9_stored_run_is_cancelled_permanently_inside_a_node() {
             let info = store.head("r").await.unwrap();
             assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
             assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the command was taken");
-            assert!(matches!(remote.signal("go", &1).await, Err(TellError::Ended { status: RunStatus::Cancelled, .. })));
+            assert!(matches!(remote.signal("go", &1).await, Err(RunControlError::Ended { status: RunStatus::Cancelled, .. })));
             let again = stuck.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
             assert!(matches!(again.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }));
 
@@ -309,7 +309,7 @@ fn c9_accepted_signal_survives_its_driver_and_is_taken_once() {
             // The run may not be stored yet, or be paused already. Then send the signal through the
             // store.
             match control.signal("go", &7).await {
-                Err(TellError::Gone(_)) => RunRemote::new(&store, "r").signal("go", &7).await.unwrap(),
+                Err(RunControlError::Gone(_)) => RunRemote::new(&store, "r").signal("go", &7).await.unwrap(),
                 sent => sent.unwrap(),
             }
             // Drop the run at any moment from here on.

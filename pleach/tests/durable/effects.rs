@@ -193,10 +193,10 @@ fn c8_interrupt_pauses_durably_and_another_process_continues() {
     // An answer that does not decode or has an unknown key is rejected and consumes nothing.
     let bad = graph.resume("r").resume_with("approve", "maybe").checkpoint(&store).extension(outside.clone());
     let error = sim.run(bad.on(sim.runtime()).into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::AnswerRefused { key, .. } if key == "approve"), "{error}");
+    assert!(matches!(error.fault(), RunFault::AnswerRejected { key, .. } if key == "approve"), "{error}");
     let bad = graph.resume("r").resume_with("aprove", &true).checkpoint(&store).extension(outside.clone());
     let error = sim.run(bad.on(sim.runtime()).into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::AnswerRefused { why, .. } if why.contains("approve")), "{error}");
+    assert!(matches!(error.fault(), RunFault::AnswerRejected { why, .. } if why.contains("approve")), "{error}");
 
     let answered = graph.resume("r").resume_with("approve", &true).checkpoint(&store).extension(outside.clone());
     assert_eq!(sim.run(answered.on(sim.runtime()).into_future()).unwrap(), 8);

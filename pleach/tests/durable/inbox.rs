@@ -1,7 +1,7 @@
 //! C8, C9: a full inbox does not block commands and answers, and messages that a node cannot read
 //! leave the inbox.
 use crate::common::Log;
-use pleach::durable::{RunRemote, TellError};
+use pleach::durable::{RunControlError, RunRemote};
 use pleach::graph::{Hooks, RunEvent};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -45,7 +45,7 @@ fn c9_run_with_a_full_inbox_can_be_paused_answered_and_cancelled() {
             remote.signal("unread", &1).await.unwrap();
         }
         let full = remote.signal("unread", &1).await;
-        assert!(matches!(full, Err(TellError::Store(StoreError::InboxFull { limit: INBOX_MAX, .. }))), "{full:?}");
+        assert!(matches!(full, Err(RunControlError::Store(StoreError::InboxFull { limit: INBOX_MAX, .. }))), "{full:?}");
         for _ in 0..3 * INBOX_MAX {
             remote.pause().await.unwrap();
             remote.resume().await.unwrap();
@@ -104,7 +104,7 @@ fn c9_unread_signals_of_an_in_memory_run_leave_room_for_an_answer() {
         for _ in 0..INBOX_MAX {
             control.signal("unread", &1).await.unwrap();
         }
-        assert!(matches!(control.signal("unread", &1).await, Err(TellError::Full { .. })));
+        assert!(matches!(control.signal("unread", &1).await, Err(RunControlError::Full { .. })));
         control.resume_with("approve", &7).await.unwrap();
     });
     assert_eq!(sim.run(run).unwrap(), 11);

@@ -105,7 +105,7 @@ fn c8_unserializable_answer_is_rejected_with_its_key() {
     let error = world.end(world.run(&graph, 1)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
     let error = world.end(world.resume(&graph, |resume| resume.resume_with("approve", &Unserializable))).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::AnswerRefused { key, .. } if key == "approve"), "{error}");
+    assert!(matches!(error.fault(), RunFault::AnswerRejected { key, .. } if key == "approve"), "{error}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! a message.
 use crate::common::failing_connection::FailingConnection;
 use futures::future::{Either, select};
-use pleach::durable::{EffectError, RunRemote, TellError};
+use pleach::durable::{EffectError, RunControlError, RunRemote};
 use pleach::prelude::*;
 use pleach::runtime::BoxFuture;
 use pleach::sim::{Sim, explore};
@@ -191,7 +191,7 @@ fn c8_longest_key_can_be_answered() {
         remote.resume_with(&key, &10).await.unwrap();
         remote.signal(&key, &100).await.unwrap();
         let longer = remote.signal(&format!("{key}k"), &1).await;
-        assert!(matches!(longer, Err(TellError::Store(StoreError::TooLarge { .. }))), "{longer:?}");
+        assert!(matches!(longer, Err(RunControlError::Store(StoreError::TooLarge { .. }))), "{longer:?}");
         assert_eq!(graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 111);
         assert_eq!(store.head("r").await.unwrap().posted, 2);
     });

@@ -76,7 +76,7 @@ fn c5_history_lists_all_checkpoints_with_details_in_pages() {
     let nothing = world.sim.run(async { history.page(2, 0).await }).unwrap();
     assert_eq!((nothing.checkpoints.len(), nothing.next), (0, Some(2)));
     let unknown = world.sim.run(async { graph.history("missing", &world.store).page(1, 10).await });
-    assert!(matches!(unknown, Err(StoreError::Unknown { .. })));
+    assert!(matches!(unknown, Err(StoreError::RunNotFound { .. })));
     // The records of one rewind belong together.
     let to = of(Kind::Arrive, "b").sequence;
     world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap();

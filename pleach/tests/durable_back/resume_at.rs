@@ -2,7 +2,7 @@
 //! failed run accepts messages at once. F12: a resumed compensation continues.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
-use pleach::durable::{Resume, ResumeError, RunRemote, TellError};
+use pleach::durable::{Resume, ResumeError, RunControlError, RunRemote};
 use pleach::graph::{Compensation, RunEvent, RunOptions, StartError};
 use pleach::prelude::*;
 use pleach::store::{Kind, RunStatus, Store};
@@ -218,7 +218,7 @@ fn c9_resumed_failed_run_accepts_messages_and_can_be_taken_over() {
     let world = SideEffects::new(1);
     let remote = RunRemote::new(&world.store, "r");
     world.end(world.run(&graph, vec![])).unwrap_err();
-    assert!(matches!(world.sim.run(remote.signal("go", &"x")), Err(TellError::Ended { status: RunStatus::Failed, .. })));
+    assert!(matches!(world.sim.run(remote.signal("go", &"x")), Err(RunControlError::Ended { status: RunStatus::Failed, .. })));
     // The driver dies before the node has done anything, and without a release.
     let store = FlakyStore::new(world.store.clone());
     store.swallow_releases(true);

@@ -207,7 +207,7 @@ fn c11_runs_that_ended_a_month_ago_are_removed() {
     let run = |id: String| world.here(graph.run(0).id(id).checkpoint(&world.store));
     let is_there = |id: &str| match world.sim.run(async { world.store.head(id).await }) {
         Ok(_) => true,
-        Err(StoreError::Unknown { .. }) => false,
+        Err(StoreError::RunNotFound { .. }) => false,
         Err(error) => panic!("{error}"),
     };
     // One run finished, one failed, and one is still open.

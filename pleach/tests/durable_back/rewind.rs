@@ -218,7 +218,7 @@ fn c5_rewind_to_a_pruned_or_unknown_record_changes_nothing() {
         assert!(matches!(error, StoreError::NoSuchRow { head: 301, .. }), "{unknown}: {error}");
     }
     let error = world.end(world.here(graph.resume("missing").rewind_to(1).checkpoint(&world.store))).unwrap_err();
-    assert!(matches!(store_error(&error), StoreError::Unknown { .. }), "{error}");
+    assert!(matches!(store_error(&error), StoreError::RunNotFound { .. }), "{error}");
     let after = world.info("r");
     assert_eq!((after.head, after.status, after.owner), (before.head, before.status, None));
     let to = before.oldest;

@@ -169,7 +169,7 @@ fn drive(graph: &CompiledGraph<u32>, seed: u64, at: u64, fate: WriteFailure, kee
                     crashes += 1;
                     begun = sim.run(async { store.head("r").await }).is_ok();
                 }
-                RunFault::AnswerRefused { .. } => panic!("{error}"),
+                RunFault::AnswerRejected { .. } => panic!("{error}"),
                 _ => panic!("{seed} {at} {fate:?}: {error}"),
             },
         }

@@ -20,7 +20,7 @@ fn listening(run: RunOptions<'static, u32>, log: &Log<String>) -> RunOptions<'st
     let log = log.clone();
     run.hooks(Hooks::new(move |event: &RunEvent<&u32>| match event {
         RunEvent::StoreUnavailable { error } => log.note(format!("unavailable: {error}")),
-        RunEvent::StoreAnswers => log.note("answers"),
+        RunEvent::StoreRecovered => log.note("answers"),
         RunEvent::CheckpointsLost { .. } => log.note("lost"),
         RunEvent::LeaseAwaited { holder, left } => log.note(format!("waits {} s for {holder}", left.as_secs())),
         _ => {}

@@ -310,7 +310,7 @@ fn c15_worker_retries_an_unavailable_store_with_backoff() {
     });
     let events = events.take();
     assert!(events.iter().any(|event| matches!(event, WorkerEvent::StoreFailed { op: "claim", .. })));
-    assert_eq!(events.iter().filter(|event| **event == WorkerEvent::StoreAnswers).count(), 1);
+    assert_eq!(events.iter().filter(|event| **event == WorkerEvent::StoreRecovered).count(), 1);
     drop(worker);
 }
 

@@ -94,7 +94,7 @@ fn f5_panicking_clone_of_the_state_fails_only_its_run() {
         .compile()
         .unwrap();
     let error = block_on(async { graph.run(PanicsOnClone).keep_state().await }).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::Split));
+    assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::CloneState));
     assert!(error.into_state().is_some(), "the original state is returned");
     assert!(block_on(async { graph.run(PanicsOnClone).await }).is_ok(), "without `keep_state` it is not cloned");
 }

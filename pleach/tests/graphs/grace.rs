@@ -103,7 +103,7 @@ fn f7_node_is_dropped_at_the_end_of_its_grace() {
     explore(0..50, |sim| {
         let log = Log::new();
         let (error, at) = cancel_after_a_second(sim, &two(sim, &log, 6, true));
-        assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::CutOff)));
+        assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::Dropped)));
         assert_eq!(error.to_string(), "cancelled; node \"tidy\" was dropped at the end of its cancel grace: enough");
         assert_eq!(at, Duration::from_secs(6));
         assert_eq!(log.take(), ["began", "saw enough", "dropped"]);
@@ -139,7 +139,7 @@ fn f7_node_that_fails_in_its_grace_is_not_retried() {
 
 #[test]
 fn f7_grace_begins_at_deadline_scope_cancel_and_command() {
-    for (tidying, end) in [(4, GraceEnd::Finished), (6, GraceEnd::CutOff)] {
+    for (tidying, end) in [(4, GraceEnd::Finished), (6, GraceEnd::Dropped)] {
         explore(0..30, |sim| {
             let log = Log::new();
             let graph = two(sim, &log, tidying, true);
@@ -207,7 +207,7 @@ fn f7_dropped_run_drops_its_node_at_once() {
 
 #[test]
 fn f7_cancel_reaches_a_node_with_grace_inside_a_subgraph() {
-    for (tidying, end, ends_at) in [(4, GraceEnd::Finished, 5), (6, GraceEnd::CutOff, 6)] {
+    for (tidying, end, ends_at) in [(4, GraceEnd::Finished, 5), (6, GraceEnd::Dropped, 6)] {
         explore(0..30, |sim| {
             let log = Log::new();
             let graph = Graph::new("outer")

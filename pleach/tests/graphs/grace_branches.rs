@@ -286,7 +286,7 @@ fn f7_no_node_starts_while_another_branch_is_in_its_grace() {
             .compile()
             .unwrap();
         let (error, at) = cancel_after_a_second(sim, &graph);
-        assert_eq!(cancelled(&error), ("long".into(), true, Some(GraceEnd::CutOff)), "the worst grace end is reported");
+        assert_eq!(cancelled(&error), ("long".into(), true, Some(GraceEnd::Dropped)), "the worst grace end is reported");
         assert_eq!((at, error.into_state()), (Duration::from_secs(6), Some(1)));
         assert!(!log.take().contains(&"next".to_string()));
     });

@@ -64,7 +64,7 @@ fn f5_every_error_of_graphs_and_stores_converts() {
     converts::<pleach::durable::CheckpointError>();
     converts::<pleach::durable::MismatchError>();
     converts::<pleach::durable::ResumeError>();
-    converts::<pleach::durable::TellError>();
+    converts::<pleach::durable::RunControlError>();
     converts::<pleach::durable::EffectError>();
     converts::<pleach::store::StoreError>();
 }

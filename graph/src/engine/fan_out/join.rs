@@ -239,7 +239,7 @@ impl<S: Send + 'static> Engine<S> {
     /// Clones the state before a fan-out for `keep_state`, because the merge consumes it.
     fn clone_before(&mut self, node: u32, before: &S) -> Option<S> {
         let clone_state = self.stepper.clone_state?;
-        catch_panic(|| clone_state(before)).map_err(|reason| self.note_panic(node, During::Split, &reason)).ok()
+        catch_panic(|| clone_state(before)).map_err(|reason| self.note_panic(node, During::CloneState, &reason)).ok()
     }
 
     /// Returns the state before a fan-out whose merge failed: the clone, else the stored one.

@@ -140,7 +140,7 @@ impl<S: Send + 'static> Engine<S> {
         };
         let state = match state {
             Ok(state) => state,
-            Err(reason) => return Err(self.panicked(node, During::Split, &reason, None)),
+            Err(reason) => return Err(self.panicked(node, During::CloneState, &reason, None)),
         };
         open.started += 1;
         open.running += 1;

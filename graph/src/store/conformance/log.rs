@@ -279,13 +279,13 @@ pub async fn c10_invalid_arguments_are_rejected(store: &dyn Store) {
         invalid(claim(store, "r", id, LONG).await.map(drop));
     }
     invalid(claim(store, "r", "ann", Duration::ZERO).await.map(drop));
-    assert!(matches!(store.head("gap").await, Err(StoreError::Unknown { .. })));
+    assert!(matches!(store.head("gap").await, Err(StoreError::RunNotFound { .. })));
 }
 
 /// Every method names the run that does not exist.
 pub async fn c10_unknown_run_is_named(store: &dyn Store) {
     let unknown = |answer: Result<(), StoreError>| {
-        assert!(matches!(&answer, Err(StoreError::Unknown { run }) if run == "none"), "{answer:?}");
+        assert!(matches!(&answer, Err(StoreError::RunNotFound { run }) if run == "none"), "{answer:?}");
     };
     unknown(store.head("none").await.map(drop));
     unknown(claim(store, "none", "bob", LONG).await.map(drop));

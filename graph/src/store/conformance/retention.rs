@@ -87,8 +87,8 @@ pub async fn c11_deleted_run_is_gone(store: &dyn Store) {
     store.create(queued("r"), rows("r", 5)).await.unwrap();
     store.send_message("r", NewMessage::seal("r", "go", Some("once".into()), vec![])).await.unwrap();
     store.delete("r").await.unwrap();
-    assert!(matches!(store.head("r").await, Err(StoreError::Unknown { .. })));
-    assert!(matches!(store.read("r", Rows::Each(vec![1]), Parts::Whole).await, Err(StoreError::Unknown { .. })));
+    assert!(matches!(store.head("r").await, Err(StoreError::RunNotFound { .. })));
+    assert!(matches!(store.read("r", Rows::Each(vec![1]), Parts::Whole).await, Err(StoreError::RunNotFound { .. })));
     let again = create(store, queued("r")).await;
     assert_eq!((again.run.head, again.run.posted, bodies(store, "r").await.len()), (1, 0, 1));
     assert!(store.inbox("r", 0).await.unwrap().is_empty());

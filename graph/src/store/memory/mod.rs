@@ -146,7 +146,7 @@ impl Store for MemoryStore {
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        self.answer_with_hint(true, move |runs, now| Ok(runs.for_each_held(held, |info| info.give_up(&how, now))))
+        self.answer_with_hint(true, move |runs, now| Ok(runs.for_each_held(held, |info| info.apply_release(&how, now))))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {

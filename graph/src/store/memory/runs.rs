@@ -38,7 +38,7 @@ impl Runs {
     /// Finds a run by its id.
     pub(super) fn get(&mut self, id: &str) -> Result<&mut Run, StoreError> {
         check_text("run id", id)?;
-        self.by_id.get_mut(id).ok_or_else(|| StoreError::Unknown { run: id.to_string() })
+        self.by_id.get_mut(id).ok_or_else(|| StoreError::RunNotFound { run: id.to_string() })
     }
 
     /// Creates a run, or repeats the answer to an equal creation.

@@ -144,7 +144,7 @@ async fn version_sum(client: &ClientWrapper, commit: &Commit) -> Result<i64, Fai
     let Some(version) = &commit.version else { return Ok(0) };
     match find(client, &commit.run).await {
         Ok(KeyedRun { info, .. }) => Ok(info.sum() ^ RunInfo { version: version.clone(), ..info }.sum()),
-        Err(Failure::Rejected(StoreError::Unknown { .. })) => Ok(0),
+        Err(Failure::Rejected(StoreError::RunNotFound { .. })) => Ok(0),
         Err(failure) => Err(failure),
     }
 }

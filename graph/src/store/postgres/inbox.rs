@@ -63,7 +63,7 @@ async fn decide(client: &ClientWrapper, id: &str, message: &NewMessage) -> Resul
     let parameters: [&(dyn ToSql + Sync); 4] =
         [&id, &message.dedup, &(kind == InboxMessageKind::Command), &(kind == InboxMessageKind::Answer)];
     let found = client.query_opt(&client.prepare_cached(&sql::INBOX_STATE).await?, &parameters).await?;
-    let Some(row) = found else { return Err(StoreError::Unknown { run: id.to_string() }.into()) };
+    let Some(row) = found else { return Err(StoreError::RunNotFound { run: id.to_string() }.into()) };
     let (key, info) = run_row::info(&row)?;
     if let Some(number) = row.try_get::<_, Option<i64>>("same")? {
         return Ok(Decision::Known(number as u64));

@@ -65,7 +65,7 @@ pub(super) async fn delete(client: &ClientWrapper, id: &str) -> Result<(), Failu
             return Ok(());
         }
         let Some(row) = client.query_opt(&client.prepare_cached(&sql::HOLDER).await?, &[&id]).await? else {
-            return Err(StoreError::Unknown { run: id.to_string() }.into());
+            return Err(StoreError::RunNotFound { run: id.to_string() }.into());
         };
         let until = row.try_get::<_, Option<i64>>("lease_until")?.map(Timestamp::from_millis);
         // If this succeeds, the lease has expired in the meantime: try again.

@@ -22,7 +22,7 @@ pub(super) struct KeyedRun {
 pub(super) async fn find(client: &ClientWrapper, id: &str) -> Result<KeyedRun, Failure> {
     check_text("run id", id)?;
     let found = client.query_opt(&client.prepare_cached(&sql::RUN).await?, &[&id]).await?;
-    let Some(row) = found else { return Err(StoreError::Unknown { run: id.to_string() }.into()) };
+    let Some(row) = found else { return Err(StoreError::RunNotFound { run: id.to_string() }.into()) };
     let (key, info) = run_row::info(&row)?;
     Ok(KeyedRun { key, info, now: Timestamp::from_millis(row.try_get("now")?) })
 }

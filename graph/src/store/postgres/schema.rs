@@ -29,7 +29,7 @@ pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
     Ok(check(format(&**client).await?)? != FORMAT)
 }
 
-/// Replaces the failure of a call by [`StoreError::Future`] if a later version has migrated the
+/// Replaces the failure of a call by [`StoreError::NewerFormat`] if a later version has migrated the
 /// tables meanwhile.
 pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure {
     let Failure::Database(error) = &failure else { return failure };
@@ -39,7 +39,7 @@ pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure
     }
     // A table or column is missing, or has another type.
     if report.code().code().starts_with("42")
-        && let Err(Failure::Rejected(later @ StoreError::Future { .. })) = is_old(client).await
+        && let Err(Failure::Rejected(later @ StoreError::NewerFormat { .. })) = is_old(client).await
     {
         return later.into();
     }
@@ -101,7 +101,7 @@ fn check(format: Option<i64>) -> Result<u32, StoreError> {
     let Some(format) = format else { return Ok(0) };
     match u32::try_from(format) {
         Ok(format) if (1..=FORMAT).contains(&format) => Ok(format),
-        Ok(format) if format > FORMAT => Err(StoreError::Future { what: "the database".into(), format, known: FORMAT }),
+        Ok(format) if format > FORMAT => Err(StoreError::NewerFormat { what: "the database".into(), format, known: FORMAT }),
         _ => {
             let why = format!(
                 "its table pleach_format has format {format}, which no version writes; restore the table from a backup"

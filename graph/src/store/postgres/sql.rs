@@ -53,7 +53,7 @@ const NEW_DEADLINE: &str =
 /// The wake time of a run after a new message; see `RunInfo::count_message`. `LEAST` ignores NULL.
 const WAKE_AT_AFTER_MESSAGE: &str = "CASE WHEN status IN ('running', 'waiting') THEN LEAST(wake_at, {now}) ELSE wake_at END";
 
-/// The wake time of a released run; see `RunInfo::give_up`.
+/// The wake time of a released run; see `RunInfo::apply_release`.
 const WAKE_AT_AFTER_RELEASE: &str =
     "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
 

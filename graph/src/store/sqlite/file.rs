@@ -219,7 +219,7 @@ impl DbFile {
     }
 
     fn later(&self, format: u32) -> StoreError {
-        StoreError::Future { what: self.path.display().to_string(), format, known: FORMAT }
+        StoreError::NewerFormat { what: self.path.display().to_string(), format, known: FORMAT }
     }
 
     /// Returns the format of the tables; 0 if the file is empty. Rejects files of other programs

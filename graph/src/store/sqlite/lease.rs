@@ -187,7 +187,7 @@ pub(super) fn release(batch: &Batch<'_>, held: Vec<Held>, how: &Release) -> Done
             if !run.info.is_held_as(one) {
                 return Ok(0);
             }
-            run.info.give_up(how, batch.now.wall);
+            run.info.apply_release(how, batch.now.wall);
             run.holder = None;
             return save_run(batch, &run);
         }

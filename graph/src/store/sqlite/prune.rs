@@ -126,7 +126,7 @@ pub(super) fn delete(batch: &Batch<'_>, id: &str) -> Done<()> {
     }
     let run = match check_free(batch, id)? {
         Ok(Some(run)) => run,
-        Ok(None) => return Ok(Err(StoreError::Unknown { run: id.to_string() })),
+        Ok(None) => return Ok(Err(StoreError::RunNotFound { run: id.to_string() })),
         Err(held) => return Ok(Err(held)),
     };
     batch.db.prepare_cached(DELETE)?.execute([run])?;

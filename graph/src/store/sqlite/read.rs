@@ -1,7 +1,7 @@
 //! The queries of a store. Each function runs within one transaction, so it sees one snapshot.
 //!
 //! A result has two levels ([`Done`]): the outer error is a failure of the database, the inner one
-//! is an answer for the caller, such as `Unknown` or `Damaged`.
+//! is an answer for the caller, such as `RunNotFound` or `Damaged`.
 
 use super::clock::{Now, shown_wake};
 use super::schema::sum_value;
@@ -109,13 +109,13 @@ pub(super) fn run(db: &Connection, now: Now, id: &str) -> Done<Run> {
         return Ok(Err(rejected));
     }
     let row = db.prepare_cached(RUN)?.query_row([id], |row| RunRow::read(row, now)).optional()?;
-    Ok(row.map_or_else(|| Err(StoreError::Unknown { run: id.to_string() }), RunRow::checked))
+    Ok(row.map_or_else(|| Err(StoreError::RunNotFound { run: id.to_string() }), RunRow::checked))
 }
 
 /// Reads a run's row by its key.
 pub(super) fn run_by_key(db: &Connection, now: Now, key: i64) -> Done<Run> {
     let row = db.prepare_cached(RUN_BY_KEY)?.query_row([key], |row| RunRow::read(row, now)).optional()?;
-    Ok(row.map_or_else(|| Err(StoreError::Unknown { run: key.to_string() }), RunRow::checked))
+    Ok(row.map_or_else(|| Err(StoreError::RunNotFound { run: key.to_string() }), RunRow::checked))
 }
 
 /// Returns the keys of all readable runs, and the checksums of their rows.

@@ -77,7 +77,7 @@ const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?
 pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
     match read::run(batch.db, batch.now, &new.id)? {
-        Err(StoreError::Unknown { .. }) => {}
+        Err(StoreError::RunNotFound { .. }) => {}
         Err(rejected) => return Ok(Err(rejected)),
         Ok(Run { info, .. }) => {
             let same_owner = new.lease.as_ref().is_some_and(|lease| info.owner.as_ref() == Some(&lease.owner));
