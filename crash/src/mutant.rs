@@ -90,7 +90,7 @@ impl Early {
 impl Fault for Early {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         let sent = self.0.send(commit).map_err(|_| StoreError::unavailable("the commit task has ended"));
-        Box::pin(async move { sent.map(|()| Committed { posted: 0, now: SystemTime::now().into() }) })
+        Box::pin(async move { sent.map(|()| Committed { last_message: 0, now: SystemTime::now().into() }) })
     }
 }
 
@@ -172,7 +172,7 @@ impl ForKeyShare {
         let last = head + commit.rows.len() as i64;
         transaction.execute(MOVE, &[&no, &last]).await?;
         transaction.commit().await?;
-        Ok(Some(Committed { posted: posted as u64, now: SystemTime::now().into() }))
+        Ok(Some(Committed { last_message: posted as u64, now: SystemTime::now().into() }))
     }
 }
 

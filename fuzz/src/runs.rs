@@ -67,7 +67,7 @@ fn damage(random: &mut Random, row: &mut Row) {
     *row = sealed(RUN, row.sequence, header.into_bytes(), body);
 }
 
-/// Does to a stored run what a user can do: lists its history, looks at it, resumes or rewinds it.
+/// Does to a stored run what a user can do: lists its history, views it, resumes or rewinds it.
 fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], random: &mut Random) {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
@@ -91,7 +91,7 @@ fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], ra
     let history = recorded.graph.history(RUN, &store);
     let _ = sim.run(history.page(1, 100));
     let _ = sim.run(history.state(1 + random.below(count as usize) as u64));
-    let _ = sim.run(RunRemote::new(&store, RUN).look());
+    let _ = sim.run(RunRemote::new(&store, RUN).view());
     let resume = recorded.graph.resume(RUN);
     let resume = match random.below(4) {
         0 => resume.rewind_to(random.below(count as usize + 2) as u64),

@@ -56,7 +56,7 @@ async fn main() -> Result<(), pleach::Error> {
 
     // An editor elsewhere, such as a web handler, reads the question and posts a stored answer.
     let editor = RunRemote::new(&store, "post-1");
-    println!("{:?}", editor.look().await?.tokens);
+    println!("{:?}", editor.view().await?.tokens);
     editor.resume_with("verdict", &Review::Rewrite("Actors are bounded".into())).await?;
 
     // The next driver takes the answer. A `Worker` does this automatically.

@@ -53,7 +53,7 @@ async fn main() -> Result<(), pleach::Error> {
     }
     // All runs have passed `brew` and wait for their addresses. No worker holds them.
     for table in 1..=4 {
-        while RunRemote::new(&store, format!("table-{table}")).look().await?.status != RunStatus::Waiting {
+        while RunRemote::new(&store, format!("table-{table}")).view().await?.status != RunStatus::Waiting {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -70,7 +70,7 @@ async fn main() -> Result<(), pleach::Error> {
         assert_eq!((order.cups, order.address), (1, format!("window {table}")));
     }
     let error = graph.outcome_of("table-4", &store).await.expect_err("it was cancelled");
-    println!("{error}: {:?}", fourth.look().await?.status);
+    println!("{error}: {:?}", fourth.view().await?.status);
     bob.close(Duration::from_secs(1)).await;
     Ok(())
 }

@@ -101,7 +101,7 @@ impl Inbox {
     ///
     /// # Errors
     /// [`RunControlError::Full`] at [`INBOX_MAX`] messages of this kind, or at as many dedup texts.
-    pub(crate) fn post(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), RunControlError> {
+    pub(crate) fn send(&self, name: String, dedup: Option<String>, payload: Vec<u8>) -> Result<(), RunControlError> {
         let number = {
             let mut state = self.lock();
             if dedup.as_ref().is_some_and(|dedup| state.dedups.contains(dedup)) {

@@ -5,7 +5,7 @@
 //! | signal: named data | a node in `signal` | `signal`, `signal_once` |
 //! | answer to an interrupt | a node in `interrupt` | `resume_with` |
 //! | command: pause, resume, cancel | the engine | `pause`, `resume`, `cancel` |
-//! | query for a [`RunView`] | the engine, or the store | `look` |
+//! | query for a [`RunView`] | the engine, or the store | `view` |
 //!
 //! A stored run receives messages through the inbox in its store, from any process: [`RunRemote`].
 //! A run in the tree also has a control actor: [`RunRef`]. For a stored run, the actor posts to the

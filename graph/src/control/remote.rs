@@ -102,7 +102,7 @@ impl RunRemote {
     /// It goes to a node that waits for this name, or to the next node that does. See
     /// [`NodeContext::signal`](crate::NodeContext::signal).
     pub async fn signal(&self, name: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.post(SIGNAL, name, None, json(payload)?).await.map(drop)
+        self.send(SIGNAL, name, None, json(payload)?).await.map(drop)
     }
 
     /// Sends a signal, unless a signal with the same `dedup` text was sent to this run before.
@@ -110,7 +110,7 @@ impl RunRemote {
     /// For callers that may have to repeat a call, for example after a timeout. A duplicate returns
     /// `Ok`.
     pub async fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.post(SIGNAL, name, Some(dedup.to_string()), json(payload)?).await.map(drop)
+        self.send(SIGNAL, name, Some(dedup.to_string()), json(payload)?).await.map(drop)
     }
 
     /// Answers the interrupt with this key.
@@ -118,32 +118,32 @@ impl RunRemote {
     /// A node that cannot decode the value rejects it and keeps waiting; see
     /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
     pub async fn resume_with(&self, key: &str, value: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.post(ANSWER, key, None, json(value)?).await.map(drop)
+        self.send(ANSWER, key, None, json(value)?).await.map(drop)
     }
 
     /// Reads the current position of the run from the store.
     ///
     /// The view shows durable data only. It does not need a driver and does not change the run.
-    pub async fn look(&self) -> Result<RunView, RunControlError> {
-        view::look(&*self.store, &self.run).await.map_err(RunControlError::from)
+    pub async fn view(&self) -> Result<RunView, RunControlError> {
+        view::read_view(&*self.store, &self.run).await.map_err(RunControlError::from)
     }
 
     /// Posts a command and returns its number in the inbox.
     pub(super) async fn command(&self, command: Command) -> Result<u64, RunControlError> {
-        let post = NewMessage::seal(&self.run, command.name(), None, command.payload());
-        Ok(self.store.send_message(&self.run, post).await?)
+        let message = NewMessage::seal(&self.run, command.name(), None, command.payload());
+        Ok(self.store.send_message(&self.run, message).await?)
     }
 
     /// Posts a message named `what` + `name` and returns its number in the inbox.
-    pub(super) async fn post(
+    pub(super) async fn send(
         &self,
         what: &str,
         name: &str,
         dedup: Option<String>,
         payload: Vec<u8>,
     ) -> Result<u64, RunControlError> {
-        let post = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
-        Ok(self.store.send_message(&self.run, post).await?)
+        let message = NewMessage::seal(&self.run, format!("{what}{name}"), dedup, payload);
+        Ok(self.store.send_message(&self.run, message).await?)
     }
 }
 

@@ -37,7 +37,7 @@ struct ControlState {
     commands: Vec<Command>,
     queries: Vec<ViewQuery>,
     /// The highest number of a message that was posted to the store.
-    posted: u64,
+    last_message: u64,
     /// The waker of the engine.
     driver: Option<Waker>,
     /// The wakers of the lanes that wait for the end of the pause.
@@ -58,7 +58,7 @@ pub(crate) type ViewQuery = Reply<Result<RunView, RunControlError>>;
 pub(crate) struct ControlUpdate {
     pub(crate) commands: Vec<Command>,
     pub(crate) queries: Vec<ViewQuery>,
-    pub(crate) posted: u64,
+    pub(crate) last_message: u64,
 }
 
 impl RunControl {
@@ -118,8 +118,8 @@ impl RunControl {
     }
 
     /// Reports that the store has a message with this number.
-    pub(super) fn note_posted(&self, posted: u64) {
-        self.add(|state| state.posted = state.posted.max(posted));
+    pub(super) fn note_posted(&self, last_message: u64) {
+        self.add(|state| state.last_message = state.last_message.max(last_message));
     }
 
     /// Takes everything that was queued. Later changes wake `driver`.
@@ -130,7 +130,7 @@ impl RunControl {
             none => *none = Some(driver.clone()),
         }
         let (commands, queries) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.queries));
-        ControlUpdate { commands, queries, posted: state.posted }
+        ControlUpdate { commands, queries, last_message: state.last_message }
     }
 
     /// Pauses the run: no further node starts.

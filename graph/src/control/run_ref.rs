@@ -57,7 +57,7 @@ pub enum RunMessage {
         reply: Reply<Result<(), RunControlError>>,
     },
     /// Queries the current position of the run.
-    Look(Reply<Result<RunView, RunControlError>>),
+    View(Reply<Result<RunView, RunControlError>>),
 }
 
 /// A handle to a run in the tree: in a scope, or driven by a worker.
@@ -184,8 +184,8 @@ impl RunRef {
     /// Returns the current position of the run.
     ///
     /// For a stored run, the view shows durable data only.
-    pub async fn look(&self) -> Result<RunView, RunControlError> {
-        self.ask(RunMessage::Look).await
+    pub async fn view(&self) -> Result<RunView, RunControlError> {
+        self.ask(RunMessage::View).await
     }
 
     async fn ask<T: Send + 'static>(
@@ -228,8 +228,8 @@ impl RunActor {
 
     async fn deliver(&self, what: &str, name: &str, dedup: Option<String>, payload: Vec<u8>) -> Result<(), RunControlError> {
         match &self.inbox {
-            MessageTarget::Stored(remote) => self.run_control.note_posted(remote.post(what, name, dedup, payload).await?),
-            MessageTarget::InMemory(inbox) => inbox.post(format!("{what}{name}"), dedup, payload)?,
+            MessageTarget::Stored(remote) => self.run_control.note_posted(remote.send(what, name, dedup, payload).await?),
+            MessageTarget::InMemory(inbox) => inbox.send(format!("{what}{name}"), dedup, payload)?,
         }
         Ok(())
     }
@@ -251,8 +251,8 @@ impl Actor for RunActor {
                 reply.send(self.deliver(SIGNAL, &name, dedup, payload).await);
             }
             RunMessage::Answer { key, value, reply } => reply.send(self.deliver(ANSWER, &key, None, value).await),
-            RunMessage::Look(reply) => match &self.inbox {
-                MessageTarget::Stored(remote) => reply.send(remote.look().await),
+            RunMessage::View(reply) => match &self.inbox {
+                MessageTarget::Stored(remote) => reply.send(remote.view().await),
                 MessageTarget::InMemory(_) => self.run_control.queue_query(reply),
             },
         }

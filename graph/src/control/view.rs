@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 
 /// The most attempts to read a view. An attempt fails if the run prunes the records meanwhile.
-const LOOKS_MAX: usize = 4;
+const READS_MAX: usize = 4;
 
 /// The position of a run: status, counts and tokens.
 ///
@@ -37,7 +37,7 @@ const LOOKS_MAX: usize = 4;
 /// // The run pauses at its interrupt.
 /// graph.run(40).id("sum").checkpoint(&store).await.unwrap_err();
 ///
-/// let view: RunView = RunRemote::new(&store, "sum").look().await?;
+/// let view: RunView = RunRemote::new(&store, "sum").view().await?;
 /// assert_eq!((view.graph.as_str(), view.is_paused), ("adding", false));
 /// assert_eq!(view.tokens[0].state.as_deref(), Some("40"));
 /// for wait in view.waits() {
@@ -101,21 +101,21 @@ struct WithState {
 }
 
 /// Reads the position of a stored run. Starts again if the records were pruned meanwhile.
-pub(super) async fn look(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
-    let mut looks = 1;
+pub(super) async fn read_view(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
+    let mut reads = 1;
     loop {
-        match look_once(store, run).await {
-            Err(StoreError::Pruned { .. }) if looks < LOOKS_MAX => looks += 1,
-            looked => return looked,
+        match read_view_once(store, run).await {
+            Err(StoreError::Pruned { .. }) if reads < READS_MAX => reads += 1,
+            result => return result,
         }
     }
 }
 
-async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
+async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> {
     let info = store.head(run).await?;
     let position = open::position(store, run, info.head).await?;
     let records = open::records(store, run, position.frontier.rows().collect()).await?;
-    let messages = if info.posted == 0 { Vec::new() } else { open::untaken(store, run, info.posted).await? };
+    let messages = if info.last_message == 0 { Vec::new() } else { open::untaken(store, run, info.last_message).await? };
     Ok(RunView {
         run: info.id,
         graph: info.graph,
@@ -130,8 +130,8 @@ async fn look_once(store: &dyn Store, run: &str) -> Result<RunView, StoreError> 
 /// the following resume. Damaged messages are ignored.
 fn is_paused(run: &str, messages: Vec<InboxMessage>) -> bool {
     let command = |message: InboxMessage| {
-        let command = Command::parse(&message.post.name, b"")?;
-        message.post.open(run).ok().map(|_| command)
+        let command = Command::parse(&message.message.name, b"")?;
+        message.message.open(run).ok().map(|_| command)
     };
     messages.into_iter().filter_map(command).next_back() == Some(Command::Pause)
 }
@@ -141,7 +141,7 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
     let state =
         body.and_then(|body| serde_json::from_slice::<WithState>(body).ok()?.state).map(|state| state.get().to_string());
     let mut waits = BTreeMap::new();
-    for record in token.notes.iter().filter_map(|note| records.get(note)) {
+    for record in token.visit_records.iter().filter_map(|row| records.get(row)) {
         let Ok(VisitRecordBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
         // A signal and an interrupt can have the same name.
         let wait = (key.clone(), signal);

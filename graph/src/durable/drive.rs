@@ -251,7 +251,7 @@ fn start_engine<S: Send + 'static>(
     graph_cx.run().visits.store(log.visits(), Relaxed);
     let token = token(&graph_cx, &log);
     let step_writer = Some(Arc::new(StepWriter { log: Arc::clone(&log), codec }));
-    let mut committer = Committer::new(log, info.posted);
+    let mut committer = Committer::new(log, info.last_message);
     if let Some(token) = token {
         committer.cancel_at_deadline(&token);
         drop(graph_cx.run().token.set(token));

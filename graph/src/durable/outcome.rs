@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The first and the longest wait between two looks at the run.
+/// The first and the longest wait between two reads of the run.
 const POLL_WAIT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// A future for the end of a run that other processes drive. Returned by

@@ -83,13 +83,13 @@ impl Opener {
     /// A cancel that arrived just before the run ended belongs to that end: a later resume or
     /// rewind ignores it.
     async fn with_messages(&self, mut opened: OpenedRun, had_ended: bool) -> Result<OpenedRun, RunFault> {
-        let messages = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.posted).await;
+        let messages = open::untaken(&*self.log_options.store, &opened.info.id, opened.info.last_message).await;
         opened.messages = messages.map_err(|error| fault_of(&*opened.info.id, "", "inbox", error))?;
-        opened.log.note_read(&opened.messages, opened.info.posted);
+        opened.log.note_read(&opened.messages, opened.info.last_message);
         let OpenedRun { messages, log, .. } = &mut opened;
         log.leave_out_recorded(messages);
         messages.retain(|message| {
-            let is_over = had_ended && matches!(Command::parse(&message.post.name, b""), Some(Command::Cancel(_)));
+            let is_over = had_ended && matches!(Command::parse(&message.message.name, b""), Some(Command::Cancel(_)));
             if is_over {
                 log.take_with_next_commit(message.number);
             }

@@ -28,7 +28,7 @@ impl<S: Send + 'static> Engine<S> {
             return None;
         }
         let run_control = Arc::clone(self.stepper.graph_cx.run().run_control()?);
-        let ControlUpdate { commands, queries, posted } = run_control.take(cx.waker());
+        let ControlUpdate { commands, queries, last_message } = run_control.take(cx.waker());
         for command in commands {
             match command {
                 Command::Pause => run_control.hold(),
@@ -41,7 +41,7 @@ impl<S: Send + 'static> Engine<S> {
             queries.into_iter().for_each(|query| query.send(Ok(view.clone())));
         }
         match &mut self.committer {
-            Some(committer) => committer.expect_messages(posted),
+            Some(committer) => committer.expect_messages(last_message),
             // A run in memory has no resume call that could fail with a rejected answer: report it,
             // and the node keeps waiting.
             None => self.report_rejected(),

@@ -45,7 +45,7 @@ impl<S: Send + 'static> Engine<S> {
         let activity = match waits {
             None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::AwaitingMessages,
             None => RunActivity::Busy,
-            Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnPost), head },
+            Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnMessage), head },
             Some(due) => RunActivity::Parked { wake: log.due(wake_at(due)), head },
         };
         let Some(committer) = &mut self.committer else { return Poll::Pending };
@@ -54,7 +54,7 @@ impl<S: Send + 'static> Engine<S> {
             Poll::Pending => match waits {
                 // A parked run commits rejected messages alone, because no step follows that could.
                 Some(due) if committer.is_idle() && committer.log().has_messages_to_take() => {
-                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
+                    let wake = if is_held { Wake::OnMessage } else { wake_at(due) };
                     match committer.log().write_parked(wake) {
                         Ok(_) => self.poll_committer(cx),
                         Err(error) => {
@@ -64,7 +64,7 @@ impl<S: Send + 'static> Engine<S> {
                     }
                 }
                 Some(due) if committer.is_idle() && (is_held || is_long(committer.log(), due)) => {
-                    let wake = if is_held { Wake::OnPost } else { wake_at(due) };
+                    let wake = if is_held { Wake::OnMessage } else { wake_at(due) };
                     self.pause(log.due(wake), cx)
                 }
                 _ => Poll::Pending,
@@ -105,10 +105,10 @@ impl<S: Send + 'static> Engine<S> {
     /// Delivers inbox messages to nodes and commands to the run. A damaged message is rejected, and
     /// the next commit takes it.
     pub(crate) fn deliver(&mut self, messages: Vec<InboxMessage>) -> Result<(), RunError<S>> {
-        for InboxMessage { number, post, .. } in messages {
+        for InboxMessage { number, message, .. } in messages {
             let run = self.stepper.graph_cx.run();
-            let name = post.name.clone();
-            let payload = match post.open(run.id()) {
+            let name = message.name.clone();
+            let payload = match message.open(run.id()) {
                 Ok(payload) => payload,
                 Err(damage) => {
                     self.reject(RejectedMessage { number, name, why: damage.to_string() });
@@ -314,7 +314,7 @@ impl<S: Send + 'static> Branches<S> {
 
 /// Returns when a run that waits until `due` must be woken.
 fn wake_at(due: Option<Timestamp>) -> Wake {
-    due.map_or(Wake::OnPost, Wake::At)
+    due.map_or(Wake::OnMessage, Wake::At)
 }
 
 /// Returns whether a parked run should be released: it waits for messages only, or longer than the

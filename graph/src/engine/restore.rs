@@ -184,9 +184,9 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Restores the visit records of a token.
     fn visit(&self, token: &LiveToken) -> Result<LaneVisit, RunFault> {
-        let mut records = Vec::with_capacity(token.notes.len());
-        for note in &token.notes {
-            records.push(self.record(*note)?);
+        let mut records = Vec::with_capacity(token.visit_records.len());
+        for row in &token.visit_records {
+            records.push(self.record(*row)?);
         }
         let damaged = |error| {
             CheckpointError::new(

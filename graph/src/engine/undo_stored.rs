@@ -113,7 +113,7 @@ async fn undo_one<S: Send + 'static>(
 /// Restores the visit records that an earlier process wrote during this undo.
 fn undo_records(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
     let damaged = |sequence, why| StoreError::Damaged { run: log.run.to_string(), sequence, why };
-    let records = log.token_at(&undo_path(sequence)).map(|token| token.notes).unwrap_or_default();
+    let records = log.token_at(&undo_path(sequence)).map(|token| token.visit_records).unwrap_or_default();
     let taken = records.into_iter().map(|note| log.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
     let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
     VisitRecords::restore(records).map_err(|_| damaged(sequence, "a visit record of its undo cannot be read"))

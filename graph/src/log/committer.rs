@@ -100,13 +100,13 @@ pub(crate) enum RunActivity {
 }
 
 impl Committer {
-    pub(crate) fn new(log: Arc<RunLog>, posted: u64) -> Self {
+    pub(crate) fn new(log: Arc<RunLog>, last_message: u64) -> Self {
         let renewal = Some(LeaseRenewal::new(&log));
         Self {
             log,
             commit: None,
             renewal,
-            inbox: InboxReader::new(posted),
+            inbox: InboxReader::new(last_message),
             pruner: Pruner::default(),
             deadline: None,
             is_released: false,
@@ -150,10 +150,10 @@ impl Committer {
         if let Some(CommitCall { last, releases, asked_at, call }) = &mut self.commit {
             let (last, releases, asked_at) = (*last, *releases, *asked_at);
             return match std::task::ready!(call.as_mut().poll(cx)) {
-                Ok(Committed { posted, now }) => {
+                Ok(Committed { last_message, now }) => {
                     self.log.lease.clock.correct(now, asked_at);
                     (self.commit, self.is_released) = (None, releases);
-                    self.expect_messages(posted);
+                    self.expect_messages(last_message);
                     self.inbox.reported_at = Some(self.log.runtime().now());
                     Poll::Ready(CommitterEvent::Durable(self.acknowledge(last)))
                 }
@@ -185,14 +185,14 @@ impl Committer {
     }
 
     /// Reports that the store has a message with this number.
-    pub(crate) fn expect_messages(&mut self, posted: u64) {
-        self.inbox.posted = self.inbox.posted.max(posted);
+    pub(crate) fn expect_messages(&mut self, last_message: u64) {
+        self.inbox.last_message = self.inbox.last_message.max(last_message);
     }
 
     /// Returns true if no record is to be written and all messages were read.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.log.lock();
-        state.is_detached || (self.commit.is_none() && state.next.records.is_empty() && self.inbox.posted <= state.seen)
+        state.is_detached || (self.commit.is_none() && state.next.records.is_empty() && self.inbox.last_message <= state.seen)
     }
 
     /// Ends the run with the error of a store operation. A best-effort run is detached from its

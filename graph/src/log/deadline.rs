@@ -82,7 +82,7 @@ impl RunLog {
     /// Returns when a waiting run must wake: at its deadline at the latest.
     pub(crate) fn due(&self, wake: Wake) -> Wake {
         match (wake, self.deadline) {
-            (Wake::OnPost, Some(deadline)) => Wake::At(deadline),
+            (Wake::OnMessage, Some(deadline)) => Wake::At(deadline),
             (Wake::At(at), Some(deadline)) => Wake::At(at.min(deadline)),
             (wake, _) => wake,
         }

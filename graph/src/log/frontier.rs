@@ -40,7 +40,7 @@ pub(crate) struct Frontier {
 
 impl Frontier {
     pub(crate) fn of(tokens: Vec<LiveToken>) -> Self {
-        let visit_records = tokens.iter().map(|token| token.notes.len()).sum();
+        let visit_records = tokens.iter().map(|token| token.visit_records.len()).sum();
         Self { tokens: tokens.into_iter().map(|token| (token.path.clone(), token)).collect(), visit_records }
     }
 
@@ -66,7 +66,7 @@ impl Frontier {
     /// open.
     fn has_opened(&self, path: &[Fork], opened: u64) -> bool {
         match self.tokens.get(path) {
-            Some(token) => token.id.sequence == opened || token.notes.contains(&opened),
+            Some(token) => token.id.sequence == opened || token.visit_records.contains(&opened),
             None => self.is_at(path, opened),
         }
     }
@@ -83,7 +83,7 @@ impl Frontier {
 
     /// Returns the records that a resume must read.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
-        self.tokens().flat_map(|token| token.notes.iter().copied().chain((token.row > 0).then_some(token.row)))
+        self.tokens().flat_map(|token| token.visit_records.iter().copied().chain((token.row > 0).then_some(token.row)))
     }
 
     /// Applies a record.
@@ -101,9 +101,9 @@ impl Frontier {
     fn place(&mut self, sequence: u64, path: &[Fork], at: Place) {
         self.drop_below(path);
         let id = PlacedBy { sequence, branch: path.last().map_or(0, |fork| fork.branch) };
-        let token = LiveToken { id, path: path.to_vec(), at, row: sequence, notes: Vec::new() };
+        let token = LiveToken { id, path: path.to_vec(), at, row: sequence, visit_records: Vec::new() };
         if let Some(before) = self.tokens.insert(path.to_vec(), token) {
-            self.visit_records -= before.notes.len();
+            self.visit_records -= before.visit_records.len();
         }
     }
 
@@ -117,18 +117,20 @@ impl Frontier {
             self.drop_below(&header.path);
         }
         let implied = self.implied(&header.path, &header.node);
-        self.tokens.entry(header.path.clone()).or_insert(implied).notes.push(sequence);
+        self.tokens.entry(header.path.clone()).or_insert(implied).visit_records.push(sequence);
         self.visit_records += 1;
     }
 
     /// Returns the token of a branch or subgraph that has not moved yet. Its state is made from the
     /// state of the fan-out, or of the node that runs the subgraph.
     fn implied(&self, path: &[Fork], node: &str) -> LiveToken {
-        let (id, above) = path.split_last().map_or((Fork { sequence: 0, branch: 0 }, path), |(last, above)| (*last, above));
+        let (Fork { sequence, branch }, above) =
+            path.split_last().map_or((Fork { sequence: 0, branch: 0 }, path), |(last, above)| (*last, above));
         let is_fork = self.tokens.get(above).is_some_and(|token| matches!(token.at, Place::Fork(_)));
         let is_branch = is_fork && undone_at(path).is_none();
-        let row = if is_branch { id.sequence } else { 0 };
-        LiveToken { id, path: path.to_vec(), at: Place::Node(node.to_string()), row, notes: Vec::new() }
+        let row = if is_branch { sequence } else { 0 };
+        let id = PlacedBy { sequence, branch };
+        LiveToken { id, path: path.to_vec(), at: Place::Node(node.to_string()), row, visit_records: Vec::new() }
     }
 
     /// Removes all tokens below a path: branches and the inside of subgraphs.
@@ -146,7 +148,7 @@ impl Frontier {
     }
 
     fn remove(&mut self, path: &[Fork]) {
-        self.visit_records -= self.tokens.remove(path).map_or(0, |token| token.notes.len());
+        self.visit_records -= self.tokens.remove(path).map_or(0, |token| token.visit_records.len());
     }
 
     /// Removes tokens that only hold visit records of a finished visit. Earlier versions listed
@@ -254,7 +256,7 @@ mod tests {
         // The last path is below the one before it.
         let paths = [vec![fork(1, 0), fork(1, 0)], vec![fork(1, 1)], vec![fork(1, 2)], vec![fork(1, 2), fork(1, 2)]];
         for path in paths {
-            let stray = LiveToken { notes: vec![5], ..joined.implied(&path, "item") };
+            let stray = LiveToken { visit_records: vec![5], ..joined.implied(&path, "item") };
             listed.push(stray);
         }
         assert_eq!(Frontier::of(listed).without_strays(), joined);

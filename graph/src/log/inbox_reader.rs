@@ -18,7 +18,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct InboxReader {
     /// The highest known message number.
-    pub(super) posted: u64,
+    pub(super) last_message: u64,
     /// When the store last reported that number.
     pub(super) reported_at: Option<Instant>,
     /// The read in flight, and the highest number known when it began. Messages posted since may be
@@ -33,8 +33,8 @@ pub(super) struct InboxReader {
 
 impl InboxReader {
     /// Creates a reader for an inbox whose last known message has this number.
-    pub(super) fn new(posted: u64) -> Self {
-        Self { posted, ..Self::default() }
+    pub(super) fn new(last_message: u64) -> Self {
+        Self { last_message, ..Self::default() }
     }
 
     /// Ready when messages were read.
@@ -59,17 +59,17 @@ impl InboxReader {
                     Err(error) => return Poll::Ready(Err(error)),
                 };
                 self.is_unanswered = false;
-                self.posted = self.posted.max(log.note_read(&messages, known));
+                self.last_message = self.last_message.max(log.note_read(&messages, known));
                 if !messages.is_empty() {
                     return Poll::Ready(Ok(messages));
                 }
                 continue;
             }
             let seen = log.lock().seen;
-            if (self.posted > seen && !self.is_unanswered) || self.is_due(log, cx, activity) {
+            if (self.last_message > seen && !self.is_unanswered) || self.is_due(log, cx, activity) {
                 let log = Arc::clone(log);
                 let call = Box::pin(async move { log.options.store.inbox(&log.run, seen).await });
-                self.reading = Some((self.posted, call));
+                self.reading = Some((self.last_message, call));
                 continue;
             }
             return Poll::Pending;
@@ -103,11 +103,11 @@ impl InboxReader {
 }
 
 impl RunLog {
-    /// Returns the number up to which messages were read. All numbers up to `posted` existed before
+    /// Returns the number up to which messages were read. All numbers up to `last_message` existed before
     /// the read.
-    pub(crate) fn note_read(&self, messages: &[InboxMessage], posted: u64) -> u64 {
+    pub(crate) fn note_read(&self, messages: &[InboxMessage], last_message: u64) -> u64 {
         let mut state = self.lock();
-        let last = messages.last().map_or(posted, |last| last.number);
+        let last = messages.last().map_or(last_message, |last| last.number);
         state.seen = state.seen.max(last);
         state.seen
     }

@@ -6,7 +6,7 @@
 
 use crate::log::frontier::Frontier;
 use crate::log::open;
-use crate::store::{Fork, Header, Kind, LiveToken, Store, StoreError};
+use crate::store::{Fork, Header, Kind, LiveToken, PlacedBy, Store, StoreError};
 use std::collections::HashMap;
 
 /// The number of headers that are read at a time.
@@ -82,7 +82,7 @@ impl LastStep {
             path.iter().map(|fork| Fork { sequence: moved(fork.sequence), branch: fork.branch }).collect()
         };
         let back = before.tokens().filter(|token| token.path.starts_with(&self.moved_path)).map(|token| LiveToken {
-            id: Fork { sequence: moved(token.id.sequence), branch: token.id.branch },
+            id: PlacedBy { sequence: moved(token.id.sequence), branch: token.id.branch },
             path: translate_path(&token.path),
             row: moved(token.row),
             ..token.clone()
@@ -118,8 +118,8 @@ fn translate(path: &[Fork], from: &Frontier, to: &Frontier) -> Option<Vec<Fork>>
             placed_by(to, new)?
         } else {
             // The inside of a subgraph, after a failed attempt.
-            let note = from.get(old)?.notes.iter().position(|note| *note == sequence)?;
-            *to.get(new)?.notes.get(note)?
+            let row = from.get(old)?.visit_records.iter().position(|row| *row == sequence)?;
+            *to.get(new)?.visit_records.get(row)?
         };
         found.push(Fork { sequence, branch });
     }

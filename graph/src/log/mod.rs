@@ -249,11 +249,11 @@ impl RunLog {
     pub(crate) fn take_restored_below(&self, path: &[Fork]) -> Vec<(LiveToken, Vec<Record>)> {
         let mut state = self.lock();
         let LogState { frontier, restored, .. } = &mut *state;
-        let with_notes = frontier.below(path).filter(|token| !token.notes.is_empty());
+        let with_records = frontier.below(path).filter(|token| !token.visit_records.is_empty());
         let mut found = Vec::new();
-        for token in with_notes {
-            if token.notes.iter().all(|note| restored.contains_key(note)) {
-                found.push((token.clone(), token.notes.iter().filter_map(|note| restored.remove(note)).collect()));
+        for token in with_records {
+            if token.visit_records.iter().all(|row| restored.contains_key(row)) {
+                found.push((token.clone(), token.visit_records.iter().filter_map(|row| restored.remove(row)).collect()));
             }
         }
         found

@@ -193,11 +193,11 @@ pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreErro
     let numbered = log.number(&mut log.lock(), packed, None);
     let (sequence, row) = (numbered.sequence, numbered.seal(&log.run)?);
     let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(log.held(), vec![row]) };
-    let posted = log.options.store.commit(commit).await?.posted;
+    let last_message = log.options.store.commit(commit).await?.last_message;
     log.durable.store(sequence, Ordering::Release);
     log.lock().status = RunStatus::Running;
     let info = &mut opened.info;
-    (info.status, info.posted, info.head) = (RunStatus::Running, info.posted.max(posted), sequence);
+    (info.status, info.last_message, info.head) = (RunStatus::Running, info.last_message.max(last_message), sequence);
     Ok(opened)
 }
 
@@ -241,10 +241,10 @@ pub(super) fn hold(
     OpenedRun { log: Arc::new(log), info, messages: Vec::new(), failed_at: None, undone: Vec::new() }
 }
 
-/// Reads the messages of a run that were not taken, at least up to the number `posted`.
-pub(crate) async fn untaken(store: &dyn Store, run: &str, posted: u64) -> Result<Vec<InboxMessage>, StoreError> {
+/// Reads the messages of a run that were not taken, at least up to the number `last_message`.
+pub(crate) async fn untaken(store: &dyn Store, run: &str, last_message: u64) -> Result<Vec<InboxMessage>, StoreError> {
     let (mut messages, mut read) = (Vec::new(), 0);
-    while read < posted {
+    while read < last_message {
         let some = store.inbox(run, read).await?;
         let Some(last) = some.last() else { break };
         read = last.number;

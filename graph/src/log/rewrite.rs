@@ -47,7 +47,7 @@ impl RunSnapshot {
                 let (node, attempt, iteration) = (header.node.clone(), header.attempt, header.iterations());
                 rewritten.push(token.row, NewRecord { node, attempt, iteration, keys_of, ..new });
             }
-            for sequence in &token.notes {
+            for sequence in &token.visit_records {
                 let record = self.record(*sequence)?;
                 let undone_by = self.own_undo(*sequence).filter(|_| self.is_undoing());
                 let undone_by = undone_by.map(|undo| rewritten.undos_to.get(&undo).copied().unwrap_or(undo));
@@ -112,12 +112,12 @@ impl RunSnapshot {
             deadline: log.lock().deadline.take(),
             ..Commit::new(log.held(), rows.clone())
         };
-        let posted = log.options.store.commit(commit).await?.posted;
+        let last_message = log.options.store.commit(commit).await?.last_message;
         let last = head + rows.len() as u64;
         log.durable.store(last, Ordering::Release);
         log.restore_from(rows)?;
         opened.failed_at = self.undoing.is_some().then_some(last);
-        (opened.info.status, opened.info.posted) = (status, opened.info.posted.max(posted));
+        (opened.info.status, opened.info.last_message) = (status, opened.info.last_message.max(last_message));
         Ok(opened)
     }
 

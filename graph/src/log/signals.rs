@@ -77,7 +77,7 @@ impl RecordedSignals {
             return;
         }
         let is_live =
-            |(path, sequence): &SignalPosition| frontier.get(path).is_some_and(|token| token.notes.contains(sequence));
+            |(path, sequence): &SignalPosition| frontier.get(path).is_some_and(|token| token.visit_records.contains(sequence));
         let from_here = self.recorded.range((path.to_vec(), 0)..).take_while(|((at, _), _)| at.starts_with(path));
         let over: Vec<SignalPosition> = from_here.map(|(at, _)| at).filter(|at| !is_live(at)).cloned().collect();
         for message in over.iter().filter_map(|at| self.recorded.remove(at)) {

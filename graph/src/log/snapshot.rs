@@ -96,7 +96,7 @@ impl RunSnapshot {
     fn drop_own_undos(&mut self, left: &HashSet<u64>) {
         let (mut own, mut undone) = (HashSet::new(), HashSet::new());
         for token in self.frontier.tokens() {
-            for undo in token.notes.iter().filter_map(|note| self.own_undo(*note)) {
+            for undo in token.visit_records.iter().filter_map(|row| self.own_undo(*row)) {
                 own.insert(undo);
                 if !left.contains(&undo) {
                     undone.insert(token.path.clone());
@@ -171,7 +171,7 @@ impl RunSnapshot {
 
     /// Moves the root token and removes all others. Visit records of its old place are dropped.
     pub(crate) fn place_root(&mut self, at: Place) {
-        let root = self.root().cloned().map(|root| LiveToken { at, notes: Vec::new(), ..root });
+        let root = self.root().cloned().map(|root| LiveToken { at, visit_records: Vec::new(), ..root });
         self.frontier = Frontier::of(Vec::from_iter(root));
     }
 
@@ -189,7 +189,7 @@ impl RunSnapshot {
     /// Returns the fingerprint of the graph that placed a token. A replay can mix tokens of several
     /// versions.
     fn written_by(&self, token: &LiveToken) -> Option<&str> {
-        let row = if token.is_implied() { *token.notes.first()? } else { token.row };
+        let row = if token.is_implied() { *token.visit_records.first()? } else { token.row };
         self.records.get(&row).map(|record| &*record.header.fingerprint)
     }
 
@@ -253,7 +253,7 @@ impl LiveToken {
 
     /// Drops the visit records. Returns false if the token is not needed any more.
     pub(super) fn drop_visit_records(&mut self) -> bool {
-        self.notes.clear();
+        self.visit_records.clear();
         !self.is_implied()
     }
 }

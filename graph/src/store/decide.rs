@@ -14,7 +14,7 @@ impl Wake {
         match self {
             Self::Now => Some(now),
             Self::At(time) => Some(time),
-            Self::OnPost => None,
+            Self::OnMessage => None,
         }
     }
 }
@@ -54,7 +54,7 @@ impl RunInfo {
             takeovers: 0,
             trouble: None,
             deadline: run.deadline.map(|length| now.after(length)),
-            posted: 0,
+            last_message: 0,
             from: run.from,
             created: now,
             changed: now,
@@ -79,7 +79,7 @@ impl RunInfo {
         self.status = commit.status.unwrap_or(self.status);
         self.wake_at = match commit.wake {
             _ if !self.status.is_live() => None,
-            _ if self.posted > commit.seen => Some(now),
+            _ if self.last_message > commit.seen => Some(now),
             Some(wake) => wake.time(now),
             None => self.wake_at,
         };
@@ -123,22 +123,22 @@ impl RunInfo {
     /// Releases the run as its driver asked.
     pub(super) fn apply_release(&mut self, how: &Release, now: Timestamp) {
         self.release();
-        let rest = match how {
+        let delay = match how {
             Release::AsIs => return,
-            Release::LeftToOthers { rest } => rest,
-            Release::Troubled { reason, rest } => {
+            Release::ForOthers { delay } => delay,
+            Release::Failed { reason, delay } => {
                 self.trouble = Some(cut_reason(reason.clone()));
                 self.takeovers = self.takeovers.saturating_add(1);
-                rest
+                delay
             }
         };
         if !self.status.is_live() {
             return;
         }
-        if matches!(how, Release::Troubled { .. }) && self.takeovers >= TAKEOVERS_MAX {
+        if matches!(how, Release::Failed { .. }) && self.takeovers >= TAKEOVERS_MAX {
             (self.status, self.wake_at) = (RunStatus::Stuck, None);
         } else {
-            self.wake_at = Some(now.after(*rest));
+            self.wake_at = Some(now.after(*delay));
         }
     }
 
@@ -156,10 +156,10 @@ impl RunInfo {
         if untaken < INBOX_MAX { Ok(()) } else { Err(StoreError::InboxFull { run: self.id.clone(), limit: INBOX_MAX }) }
     }
 
-    /// Counts a new message, whose number is then `posted`, and makes a live run due.
+    /// Counts a new message, whose number is then `last_message`, and makes a live run due.
     pub(super) fn count_message(&mut self, now: Timestamp) -> Result<(), StoreError> {
         self.check_open()?;
-        self.posted += 1;
+        self.last_message += 1;
         if self.status.is_live() {
             self.wake_at = Some(self.wake_at.map_or(now, |at| at.min(now)));
         }

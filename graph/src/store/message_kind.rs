@@ -31,9 +31,9 @@ pub enum InboxMessageKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandAction {
     /// Add nothing: an equal command with this number still waits to be taken.
-    Known(u64),
+    AlreadyQueued(u64),
     /// Add the command and remove these, which it replaces.
-    Instead(Vec<u64>),
+    Replace(Vec<u64>),
 }
 
 impl NewMessage {
@@ -51,12 +51,12 @@ impl NewMessage {
     /// `untaken` are the commands that wait to be taken, with their numbers and names, in order.
     /// The last pause or resume replaces earlier ones, and a cancel stays, so at most two commands
     /// wait.
-    pub fn among(&self, untaken: &[(u64, String)]) -> CommandAction {
+    pub fn against_queued(&self, untaken: &[(u64, String)]) -> CommandAction {
         let is_cancel = self.name == CANCEL;
         let rivals = || untaken.iter().filter(|(_, name)| (name == CANCEL) == is_cancel);
         match rivals().next_back() {
-            Some((number, name)) if *name == self.name => CommandAction::Known(*number),
-            _ => CommandAction::Instead(rivals().map(|(number, _)| *number).collect()),
+            Some((number, name)) if *name == self.name => CommandAction::AlreadyQueued(*number),
+            _ => CommandAction::Replace(rivals().map(|(number, _)| *number).collect()),
         }
     }
 }

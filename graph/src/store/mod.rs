@@ -167,11 +167,11 @@ pub trait Store: Send + Sync + 'static {
     /// not hold.
     ///
     /// - [`Release::AsIs`] keeps the wake time of each run.
-    /// - [`Release::LeftToOthers`] is for a run that this caller cannot execute but others can. A
-    ///   live run becomes due after the rest time, or when it gets a message. This counts as no
+    /// - [`Release::ForOthers`] is for a run that this caller cannot execute but others can. A
+    ///   live run becomes due after the delay, or when it gets a message. This counts as no
     ///   takeover.
-    /// - [`Release::Troubled`] is for a run that could not be executed. It stores the reason,
-    ///   counts as a takeover, and the run becomes due after the rest time or when it gets a
+    /// - [`Release::Failed`] is for a run that could not be executed. It stores the reason,
+    ///   counts as a takeover, and the run becomes due after the delay or when it gets a
     ///   message. After [`TAKEOVERS_MAX`] such releases in a row without a commit, the run becomes
     ///   [`RunStatus::Stuck`].
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>>;
@@ -225,7 +225,7 @@ pub trait Store: Send + Sync + 'static {
     /// is added and the number of the first message is returned. That holds even after the first
     /// message was taken or pruned.
     ///
-    /// A command always fits; [`NewMessage::among`] decides which earlier commands it replaces.
+    /// A command always fits; [`NewMessage::against_queued`] decides which earlier commands it replaces.
     ///
     /// # Errors
     /// - [`Ended`](StoreError::Ended) if the run has ended.

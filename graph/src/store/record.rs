@@ -40,7 +40,7 @@ pub struct Header {
     /// The kind of event that the record stores.
     pub kind: Kind,
     /// The previous record of the same token; 0 if the record is the first.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub parent: u64,
     /// The branches that contain the token, the outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,7 +58,7 @@ pub struct Header {
     pub visits: u64,
     /// The number of consecutive visits of the token, up to this record. 0 means that it equals
     /// [`visits`](Self::visits).
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub iteration: u64,
     /// When the record was written, by the driver's estimate of the store's clock.
     ///
@@ -66,15 +66,15 @@ pub struct Header {
     /// driver's time of day; [`RunInfo::created`](super::RunInfo::created) has the store's.
     pub at: Timestamp,
     /// The last record with an undo, this one included; 0 if the run has none.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub undo: u64,
     /// For a record with an undo: the previous record with an undo; 0 if none. Records of format 1
     /// have it in their bodies.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub undo_before: u64,
     /// After a migration: the record whose idempotency keys this record keeps; 0 if it has its own
     /// keys.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub keys_of: u64,
     /// All live tokens after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,7 +167,26 @@ pub enum Place {
 }
 
 /// The id of a token: the record that placed it, and its number among the tokens of that record.
-pub type PlacedBy = Fork;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "(u64, u32)", from = "(u64, u32)")]
+pub struct PlacedBy {
+    /// The sequence of the record that placed the token.
+    pub sequence: u64,
+    /// The number of the token among the tokens of that record.
+    pub branch: u32,
+}
+
+impl From<(u64, u32)> for PlacedBy {
+    fn from((sequence, branch): (u64, u32)) -> Self {
+        Self { sequence, branch }
+    }
+}
+
+impl From<PlacedBy> for (u64, u32) {
+    fn from(id: PlacedBy) -> Self {
+        (id.sequence, id.branch)
+    }
+}
 
 /// A live token, as the frontier lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,14 +202,14 @@ pub struct LiveToken {
     /// The record whose body is the state of the token.
     pub row: u64,
     /// The visit records of the current visit: effects, waits and attempts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<u64>,
+    #[serde(default, rename = "notes", skip_serializing_if = "Vec::is_empty")]
+    pub visit_records: Vec<u64>,
 }
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-fn is_none(sequence: &u64) -> bool {
+fn is_zero_u64(sequence: &u64) -> bool {
     *sequence == 0
 }

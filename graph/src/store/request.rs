@@ -103,16 +103,16 @@ pub enum Release {
     /// The run keeps its wake time.
     AsIs,
     /// This caller cannot execute the run; other drivers can.
-    LeftToOthers {
+    ForOthers {
         /// How long the run is not due.
-        rest: Duration,
+        delay: Duration,
     },
     /// The run could not be executed. Counts as a takeover.
-    Troubled {
+    Failed {
         /// The reason as text, shortened to [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes.
         reason: String,
         /// How long the run is not due.
-        rest: Duration,
+        delay: Duration,
     },
 }
 
@@ -176,7 +176,7 @@ impl Commit {
 pub struct Committed {
     /// The highest message number in the inbox; 0 if no message was ever sent. The driver has
     /// unread messages if it is above [`Commit::seen`].
-    pub posted: u64,
+    pub last_message: u64,
     /// The store's clock now. The driver corrects its estimate with it.
     pub now: Timestamp,
 }
@@ -189,7 +189,7 @@ pub enum Wake {
     /// The run is due at this time, by the store's clock.
     At(Timestamp),
     /// The run is due when it gets a message.
-    OnPost,
+    OnMessage,
 }
 
 /// The rows to read with [`Store::read`](super::Store::read).

@@ -166,7 +166,7 @@ pub struct InboxMessage {
     /// When the message was added, by the store's clock.
     pub at: Timestamp,
     /// The message as it was sent.
-    pub post: NewMessage,
+    pub message: NewMessage,
 }
 
 impl NewMessage {

@@ -48,7 +48,7 @@ pub struct RunInfo {
     /// When the run must end at the latest.
     pub deadline: Option<Timestamp>,
     /// The highest message number in the inbox; 0 if no message was ever sent.
-    pub posted: u64,
+    pub last_message: u64,
     /// The run and row that this run was forked from.
     pub from: Option<Origin>,
     /// When the run was created, by the store's clock.

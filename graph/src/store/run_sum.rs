@@ -6,7 +6,7 @@
 //! detected, and later correct changes do not hide it.
 //!
 //! - Covered: the id, the graph and its version, the origin, the numbers (instance, epoch, head,
-//!   oldest, posted), and the times of creation, wake-up, lease and deadline.
+//!   oldest, last message), and the times of creation, wake-up, lease and deadline.
 //! - A missing deadline counts as 0, so that rows without one keep the sums of format 2.
 //! - Not covered: the status, because no two status texts differ by one bit.
 //! - Not covered: the owner, the takeovers and the time of the last change, because no execution
@@ -31,7 +31,7 @@ impl RunInfo {
             from.map_or("", |from| from.run.as_str()).as_bytes(),
             &from.map_or(0, |from| from.sequence).to_le_bytes(),
         ]);
-        let numbers = self.instance ^ self.epoch ^ self.head ^ self.oldest ^ self.posted;
+        let numbers = self.instance ^ self.epoch ^ self.head ^ self.oldest ^ self.last_message;
         let times = self.created.as_millis()
             ^ time(self.wake_at)
             ^ time(self.lease_until)

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The first and the longest rest of a run that could not be driven. Each takeover makes it four
+/// The first and the longest delay of a run that could not be driven. Each takeover makes it four
 /// times as long.
-pub(super) const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+pub(super) const DELAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// The part of a wait that may be subtracted at random.
 const JITTER: f32 = 0.25;
 
@@ -270,7 +270,7 @@ impl WorkerCore {
         self.finish(held, end, released);
     }
 
-    /// Releases a run that itself could not be driven. The store counts it and lets the run rest.
+    /// Releases a run that itself could not be driven. The store counts it and delays the run.
     fn handle_trouble(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (core, release_work) = (Arc::clone(self), lease.take_release_work());
         self.runtime.spawn(Box::pin(async move {
@@ -278,7 +278,7 @@ impl WorkerCore {
                 commit.await;
             }
             let (wait, follows) = match core.release_troubled(&held, &reason).await {
-                Ok(result) => (result.rest(), result.event(&held.run, &reason)),
+                Ok(result) => (result.delay(), result.event(&held.run, &reason)),
                 Err(error) => {
                     // The lease will expire.
                     core.store_failed("release", &error, Duration::ZERO);
@@ -292,17 +292,17 @@ impl WorkerCore {
         }));
     }
 
-    /// Releases a run that could not be driven, with a rest that grows with its takeovers.
+    /// Releases a run that could not be driven, with a delay that grows with its takeovers.
     pub(super) async fn release_troubled(&self, held: &Held, reason: &str) -> Result<ReleaseResult, StoreError> {
         // A commit since the claim has reset the count.
         let takeovers = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.takeovers;
         // Two doublings for each takeover.
-        let rest = self.backoff(REST, takeovers.saturating_mul(2).saturating_add(1));
-        let how = Release::Troubled { reason: reason.to_string(), rest };
+        let delay = self.backoff(DELAY, takeovers.saturating_mul(2).saturating_add(1));
+        let how = Release::Failed { reason: reason.to_string(), delay };
         let lost = self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
         Ok(match lost.is_empty() {
             false => ReleaseResult::Lost,
-            true if takeovers + 1 < TAKEOVERS_MAX => ReleaseResult::Rests(rest),
+            true if takeovers + 1 < TAKEOVERS_MAX => ReleaseResult::Delayed(delay),
             true => ReleaseResult::Stuck,
         })
     }

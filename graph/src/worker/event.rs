@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | finished, failed, waits, lost | `Over` | reported and released |
 //! | cancelled | `Cancelled` | released, unless the last commit ended the run |
-//! | the run itself is broken | `Trouble` | rests longer each time, then is stuck |
-//! | the store failed | `Unserved` | rests for about a second |
-//! | written by a newer version | `TooNew` | rests; a newer worker claims it |
+//! | the run itself is broken | `Trouble` | is delayed longer each time, then is stuck |
+//! | the store failed | `Unserved` | is delayed for about a second |
+//! | written by a newer version | `TooNew` | is delayed; a newer worker claims it |
 
 use crate::error::{RunError, RunFault};
 use crate::store::{RunStatus, StoreError};
@@ -49,15 +49,15 @@ pub enum WorkerEvent {
         /// Why the worker stopped driving it.
         end: RunEnd,
     },
-    /// A run could not be driven. It was released with a rest time, and does not count towards
+    /// A run could not be driven. It was released with a delay, and does not count towards
     /// the limit.
-    Rests {
-        /// The id of the run that rests.
+    Delayed {
+        /// The id of the run that is delayed.
         run: String,
         /// Why the run could not be driven.
         reason: String,
         /// How long no worker claims it, unless it gets an inbox message.
-        rest: Duration,
+        delay: Duration,
     },
     /// A run could not be driven [`TAKEOVERS_MAX`](crate::store::TAKEOVERS_MAX) times in a row and
     /// is now stuck.
@@ -72,14 +72,14 @@ pub enum WorkerEvent {
     /// A newer version of this library, or one with the feature `zstd`, wrote the run, and this
     /// worker cannot read it.
     ///
-    /// The run was released with a rest time for newer workers. This does not count as a takeover.
+    /// The run was released with a delay for newer workers. This does not count as a takeover.
     LeftToNewer {
         /// The id of the unreadable run.
         run: String,
         /// Which part this worker cannot read.
         reason: String,
         /// How long no worker claims it, unless it gets an inbox message.
-        rest: Duration,
+        delay: Duration,
     },
     /// A store call failed. The worker retries it.
     StoreFailed {
@@ -124,10 +124,10 @@ pub enum RunEnd {
     /// The run could not be driven: it could not be read or written, does not fit its graph, or the
     /// store failed.
     ///
-    /// - If the run is the reason, [`WorkerEvent::Rests`] or [`WorkerEvent::Stuck`] follows. A
+    /// - If the run is the reason, [`WorkerEvent::Delayed`] or [`WorkerEvent::Stuck`] follows. A
     ///   store that can read other runs but not this one counts as such.
     /// - If this worker is too old for it, [`WorkerEvent::LeftToNewer`] follows.
-    /// - If the store is the reason, the run rests for a second and no takeover is counted.
+    /// - If the store is the reason, the run is delayed for a second and no takeover is counted.
     Trouble {
         /// Why the run could not be driven.
         error: String,
@@ -179,16 +179,16 @@ impl DriveResult {
 
 /// The result of releasing a run that could not be driven.
 pub(super) enum ReleaseResult {
-    Rests(Duration),
+    Delayed(Duration),
     Stuck,
     Lost,
 }
 
 impl ReleaseResult {
-    /// Returns how long the run rests.
-    pub(super) fn rest(&self) -> Duration {
+    /// Returns how long no worker claims the run.
+    pub(super) fn delay(&self) -> Duration {
         match self {
-            Self::Rests(rest) => *rest,
+            Self::Delayed(delay) => *delay,
             Self::Stuck | Self::Lost => Duration::ZERO,
         }
     }
@@ -197,7 +197,7 @@ impl ReleaseResult {
     pub(super) fn event(&self, run: &str, reason: &str) -> Option<WorkerEvent> {
         let (run, reason) = (run.to_string(), reason.to_string());
         match self {
-            Self::Rests(rest) => Some(WorkerEvent::Rests { run, reason, rest: *rest }),
+            Self::Delayed(delay) => Some(WorkerEvent::Delayed { run, reason, delay: *delay }),
             Self::Stuck => Some(WorkerEvent::Stuck { run, reason }),
             Self::Lost => None,
         }

@@ -44,7 +44,7 @@
 //! Invariants:
 //! 1. A claimed run is in `held` until it was released, has ended, or was lost to another driver.
 //! 2. `held` never has more runs than the limit. A run that could not be driven is released with a
-//!    rest time and leaves `held`. If the store was the reason, the run stays in `held` for one
+//!    delay and leaves `held`. If the store was the reason, the run stays in `held` for one
 //!    more second.
 //! 3. Every store call has a time limit and is retried with backoff.
 //!

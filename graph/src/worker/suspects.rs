@@ -17,8 +17,8 @@ use std::time::Duration;
 /// The number of takeovers without a commit that makes a run a suspect.
 const SUSPECT_AT: u32 = 2;
 
-/// How long a released suspect rests.
-const SUSPECT_REST: Duration = Duration::from_secs(1);
+/// How long a released suspect is delayed.
+const SUSPECT_DELAY: Duration = Duration::from_secs(1);
 
 /// The suspect that the worker drives.
 #[derive(Clone)]
@@ -78,9 +78,9 @@ impl WorkerCore {
         suspects
     }
 
-    /// Releases suspects with a short rest.
+    /// Releases suspects with a short delay.
     async fn release_suspects(&self, suspects: Vec<Held>) {
-        let how = Release::LeftToOthers { rest: self.jitter(SUSPECT_REST) };
+        let how = Release::ForOthers { delay: self.jitter(SUSPECT_DELAY) };
         if let Err(error) = self.bounded(self.settings.lease / LEASE_PARTS, self.store.release(suspects, how)).await {
             // Their leases will expire.
             self.store_failed("release", &error, Duration::ZERO);

@@ -2,7 +2,7 @@
 //!
 //! The store may be down, or it may be unable to read only this run (a bad block, a damaged page).
 //!
-//! 1. Such a run rests in the store. After that it is due later than other waiting runs, so it
+//! 1. Such a run is delayed in the store. After that it is due later than other waiting runs, so it
 //!    delays none of them.
 //! 2. It counts as a failed takeover of the run only if reading the run failed and right after that
 //!    the store can read a record of another run.
@@ -10,14 +10,14 @@
 use crate::lease::{ReleaseWork, RunLease};
 use crate::store::{Held, Parts, Release, Rows, StoreError};
 use crate::util::future::either;
-use crate::worker::core::{CALL_MAX, REST, WorkerCore};
+use crate::worker::core::{CALL_MAX, DELAY, WorkerCore};
 use crate::worker::event::{RunEnd, Unserved, WorkerEvent};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest rest of a run that this worker is too old for. The rest grows with the time since
+/// The longest delay of a run that this worker is too old for. The delay grows with the time since
 /// the run's last commit.
-const REST_TOO_NEW_MAX: Duration = Duration::from_secs(60);
+const DELAY_TOO_NEW_MAX: Duration = Duration::from_secs(60);
 
 /// The number of other runs that are tried, the latest first.
 const PROBES_MAX: usize = 8;
@@ -26,15 +26,15 @@ impl WorkerCore {
     /// Releases a run that the store prevented from being driven. It stays in `held` for a moment,
     /// because the store may answer again soon.
     pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
-        let (wait, release_work) = (self.jitter(REST.0), lease.take_release_work());
+        let (wait, release_work) = (self.jitter(DELAY.0), lease.take_release_work());
         let end = RunEnd::Trouble { error: why.error.clone(), wait };
         let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
             let mut is_run_broken = false;
-            let rest = core.runtime.sleep_until(core.runtime.now() + wait);
+            let delay = core.runtime.sleep_until(core.runtime.now() + wait);
             let probe = async {
                 is_run_broken = why.while_reading && core.can_read_another(&run.run).await;
-                rest.await;
+                delay.await;
             };
             // A closing worker skips the probe and releases the run at once.
             either(Box::pin(core.closing()), Box::pin(probe)).await;
@@ -58,7 +58,7 @@ impl WorkerCore {
             result.event(&held.run, error).iter().for_each(|event| self.report(event));
             return Ok(());
         }
-        let how = Release::LeftToOthers { rest: self.jitter(REST.0) };
+        let how = Release::ForOthers { delay: self.jitter(DELAY.0) };
         self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
         Ok(())
     }
@@ -76,7 +76,7 @@ impl WorkerCore {
     }
 
     /// Releases a run that this worker is too old for. No takeover is counted, and newer workers
-    /// can claim it after its rest.
+    /// can claim it after its delay.
     pub(super) fn handle_too_new(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
         let (core, lease) = (Arc::clone(self), Arc::clone(lease));
         self.runtime.spawn(Box::pin(async move {
@@ -84,27 +84,27 @@ impl WorkerCore {
                 commit.await;
             }
             let (wait, follows) = match core.release_to_newer(&held, &lease).await {
-                Ok(rest) => (rest, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), rest })),
+                Ok(delay) => (delay, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), delay })),
                 Err(error) => {
                     // The lease will expire.
                     core.store_failed("release", &error, Duration::ZERO);
                     (core.settings.lease, None)
                 }
             };
-            tracing::warn!(run = %held.run, %reason, rest = ?wait, "a newer version wrote this run and this worker cannot read it; released it for newer workers; upgrade this worker");
+            tracing::warn!(run = %held.run, %reason, delay = ?wait, "a newer version wrote this run and this worker cannot read it; released it for newer workers; upgrade this worker");
             core.report(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
             follows.iter().for_each(|event| core.report(event));
             core.remove_held(&held);
         }));
     }
 
-    /// Releases the run and returns its rest: the time since its last commit, within bounds. The
-    /// rests grow without a stored count.
+    /// Releases the run and returns its delay: the time since its last commit, within bounds. The
+    /// delays grow without a stored count.
     async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
         let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
-        let rest = self.jitter(lease.clock.now().since(changed).clamp(REST.0, REST_TOO_NEW_MAX));
-        let how = Release::LeftToOthers { rest };
+        let delay = self.jitter(lease.clock.now().since(changed).clamp(DELAY.0, DELAY_TOO_NEW_MAX));
+        let how = Release::ForOthers { delay };
         self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
-        Ok(rest)
+        Ok(delay)
     }
 }

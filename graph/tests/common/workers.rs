@@ -33,7 +33,7 @@ fn graph(store: Arc<dyn Store>, progress: Progress, problems: Problems) -> Compi
             progress.0.send_modify(|begun| *begun += 1);
             // In a runtime that is being killed a store no longer answers, like in a killed
             // process.
-            let Ok(view) = RunRemote::new(&store, cx.run_id()).look().await else { return std::future::pending().await };
+            let Ok(view) = RunRemote::new(&store, cx.run_id()).view().await else { return std::future::pending().await };
             let committed: Vec<u32> = serde_json::from_str(view.tokens[0].state.as_deref().unwrap()).unwrap();
             if committed != state {
                 problems.lock().unwrap().push(format!("{} starts with {state:?}, but {committed:?} is committed", cx.run_id()));

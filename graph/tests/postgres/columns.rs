@@ -103,7 +103,7 @@ async fn check_one(store: &PostgresStore, direct: &Client, role: Role, column: &
     let renewed =
         store.renew(vec![bad.clone(), Held::of(&well.run)], LONG).await.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(renewed.lost.iter().all(|lost| lost.run == "bad"), "{what}");
-    let troubled = Release::Troubled { reason: "tired".into(), rest: LONG };
+    let troubled = Release::Failed { reason: "tired".into(), delay: LONG };
     let lost = store.release(vec![bad, Held::of(&tired.run)], troubled).await;
     assert!(lost.unwrap_or_else(|error| panic!("{what}: {error}")).iter().all(|lost| lost.run == "bad"), "{what}");
     check_bad(store, &what).await;

@@ -147,7 +147,7 @@ async fn c9_damaged_message_does_not_hide_the_others() {
         direct.execute(&format!("UPDATE pleach_inbox SET {damage} WHERE n = 2"), &[]).await.unwrap();
         let messages = store.inbox("r", 0).await.unwrap();
         assert_eq!(messages.iter().map(|message| message.number).collect::<Vec<_>>(), [1, 2, 3], "{damage}");
-        let opened: Vec<bool> = messages.into_iter().map(|message| message.post.open("r").is_ok()).collect();
+        let opened: Vec<bool> = messages.into_iter().map(|message| message.message.open("r").is_ok()).collect();
         assert_eq!(opened, [true, false, true], "{damage}");
         // The damaged message can be taken.
         store.commit(Commit { takes: vec![2], ..next(&claim, b"{}") }).await.unwrap();

@@ -75,7 +75,7 @@ async fn c10_stray_message_or_row_is_damage() {
     let rejected = store.commit(next(&claim, b"{}")).await.unwrap_err();
     assert!(matches!(rejected, StoreError::Damaged { sequence: 2, .. }), "{rejected}");
     let info = store.head("r").await.unwrap();
-    assert_eq!((info.posted, info.head), (0, 1), "nothing was changed");
+    assert_eq!((info.last_message, info.head), (0, 1), "nothing was changed");
 }
 
 #[tokio::test]

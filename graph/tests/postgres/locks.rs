@@ -140,7 +140,7 @@ async fn c13_call_for_a_locked_run_fails_with_the_reason() {
     unfreeze(&frozen).await;
     store.commit(next(&claim, b"{}")).await.unwrap();
     let info = store.head("r").await.unwrap();
-    assert_eq!((info.head, info.posted, info.epoch), (2, 0, 1), "nothing was changed");
+    assert_eq!((info.head, info.last_message, info.epoch), (2, 0, 1), "nothing was changed");
 }
 
 /// A client that freezes at any point of a call has locked nothing.
@@ -244,7 +244,7 @@ async fn c9_posts_of_many_clients_keep_the_limit_and_the_numbers() {
         all.extend(client.await.unwrap().0);
     }
     while first.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.is_ok() {}
-    assert_eq!(first.head("r").await.unwrap().posted, INBOX_MAX as u64, "the limit is kept");
+    assert_eq!(first.head("r").await.unwrap().last_message, INBOX_MAX as u64, "the limit is kept");
     let inbox: Vec<u64> = first.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
     assert_eq!(inbox, (1..=INBOX_MAX as u64).collect::<Vec<_>>(), "the limit is reached without gaps");
     assert!(all.iter().all(|number| inbox.contains(number)));
@@ -268,7 +268,7 @@ async fn c9_commands_of_many_clients_leave_one_of_each_kind() {
     for client in clients {
         client.await.unwrap();
     }
-    let names: Vec<String> = first.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.name).collect();
+    let names: Vec<String> = first.inbox("r", 0).await.unwrap().into_iter().map(|message| message.message.name).collect();
     let count = |kinds: &[&str]| names.iter().filter(|name| kinds.contains(&name.as_str())).count();
     assert_eq!(count(&["command/pause", "command/resume"]), 1, "{names:?}");
     assert_eq!(count(&["command/cancel"]), 1, "{names:?}");

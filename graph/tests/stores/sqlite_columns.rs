@@ -96,7 +96,7 @@ async fn check_bad(store: &SqliteStore, well: &Held, what: &str) {
     let all = pleach_graph::store::Rows::Range(1..=2);
     check("read", store.read("bad", all, pleach_graph::store::Parts::Whole).await.err());
     check("prune", store.prune(Prune::Rows { held: stale.clone(), before: 1, keep: vec![] }).await.err());
-    let troubled = Release::Troubled { reason: "tired".into(), rest: LONG };
+    let troubled = Release::Failed { reason: "tired".into(), delay: LONG };
     check("release", store.release(vec![stale], troubled).await.err());
     let one = pleach_graph::store::Wanted::One { run: "bad".into(), force: true };
     check("claim", store.claim(one, lease("eve")).await.err());

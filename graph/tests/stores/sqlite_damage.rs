@@ -110,7 +110,7 @@ fn c10_damaged_row_is_named_and_stops_no_other_run() {
                 Commit { status: Some(RunStatus::Finished), ..Commit::new(stale.clone(), vec![row("bad", 2, 1, b"{}")]) };
             let (rejected, landed) = tokio::join!(store.commit(last), store.commit(next(&held, b"{}")));
             assert!(rejected.is_err() && landed.is_ok(), "{what}: {rejected:?} {landed:?}");
-            let troubled = Release::Troubled { reason: "tired".into(), rest: crate::common::LONG };
+            let troubled = Release::Failed { reason: "tired".into(), delay: crate::common::LONG };
             store.release(vec![stale.clone(), Held::of(&held.run)], troubled).await.unwrap();
             store.renew(vec![stale, Held::of(&held.run)], crate::common::LONG).await.unwrap();
             store.delete("bad").await.unwrap();
@@ -162,7 +162,8 @@ fn c10_damaged_message_is_returned_as_damaged_and_can_be_taken() {
                 assert_eq!(store.send_message("r", post).await.unwrap(), number);
             }
             tamper(&path, &format!("UPDATE inbox SET {column} = {value} WHERE n = 2"));
-            let opened: Vec<_> = store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.open("r")).collect();
+            let opened: Vec<_> =
+                store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.message.open("r")).collect();
             assert_eq!(opened.len(), 3, "{what}");
             assert_eq!(
                 (opened[0].as_ref().unwrap().as_slice(), opened[2].as_ref().unwrap().as_slice()),

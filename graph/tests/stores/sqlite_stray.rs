@@ -29,7 +29,7 @@ fn is_stray(error: &StoreError, at: u64) -> bool {
 
 /// Releases a run as undrivable and claims it again.
 async fn release_troubled(store: &SqliteStore, claim: &Claim) -> Result<Claim, StoreError> {
-    let how = Release::Troubled { reason: "its log has a stray row".into(), rest: std::time::Duration::ZERO };
+    let how = Release::Failed { reason: "its log has a stray row".into(), delay: std::time::Duration::ZERO };
     assert_eq!(store.release(vec![Held::of(&claim.run)], how).await.unwrap(), []);
     let one = pleach_graph::store::Wanted::One { run: claim.run.id.clone(), force: false };
     store.claim(one, lease("ann")).await.map(|mut claims| claims.remove(0))

@@ -43,7 +43,7 @@ impl SharedRuns {
         };
         assert_eq!(running, 1, "run {run:?} has two drivers");
         let inside = Inside(self.clone(), run);
-        let view = RunRemote::new(&self.store, inside.1.as_str()).look().await.unwrap();
+        let view = RunRemote::new(&self.store, inside.1.as_str()).view().await.unwrap();
         let committed: Vec<String> = serde_json::from_str(view.tokens[0].state.as_deref().unwrap()).unwrap();
         assert_eq!(committed.len(), done, "a committed step runs again");
         inside

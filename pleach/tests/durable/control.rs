@@ -65,7 +65,7 @@ fn c9_run_in_a_scope_is_found_by_path_and_controlled_by_messages() {
         let found = RunRef::find(&system.root(), &path("/user/runs/run-7")).unwrap();
         assert_eq!(Some(&found), run.control());
         sim.run(async {
-            let view = found.look().await.unwrap();
+            let view = found.view().await.unwrap();
             assert_eq!((view.run.as_str(), view.graph.as_str(), view.visits), ("run-7", "adding", 1));
             assert_eq!((view.status, view.is_paused), (RunStatus::Running, false));
             assert_eq!(view.tokens[0].at, Place::Node("add".into()));
@@ -119,7 +119,7 @@ fn c9_paused_run_starts_no_node_and_continues_on_resume() {
             sleep(sim, 500).await;
             control.pause().await.unwrap();
             sleep(sim, 5_000).await;
-            let view = control.look().await.unwrap();
+            let view = control.view().await.unwrap();
             assert!(view.is_paused);
             assert_eq!((view.visits, &view.tokens[0].at), (1, &Place::Node("b".into())), "the running node was finished");
             assert_eq!(log.len(), 1);
@@ -205,7 +205,7 @@ fn c9_stored_run_stays_paused_across_drivers_until_resumed() {
             let error = run.await.unwrap_err();
             assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if keys.is_empty()), "{error}");
             assert!(error.to_string().contains("resume"), "{error}");
-            let view = remote.look().await.unwrap();
+            let view = remote.view().await.unwrap();
             assert_eq!((view.status, view.is_paused, view.visits), (RunStatus::Waiting, true, 1));
             assert_eq!((&view.tokens[0].at, view.tokens[0].state.as_deref()), (&Place::Node("b".into()), Some("1")));
             assert_eq!(store.head("r").await.unwrap().wake_at, None, "no worker is woken for it");
@@ -218,7 +218,7 @@ fn c9_stored_run_stays_paused_across_drivers_until_resumed() {
             remote.resume().await.unwrap();
             assert_eq!(resume().await.unwrap(), 3);
             let left = store.inbox("r", 0).await.unwrap();
-            assert_eq!(left.iter().map(|message| message.post.name.as_str()).collect::<Vec<_>>(), ["signal/news"]);
+            assert_eq!(left.iter().map(|message| message.message.name.as_str()).collect::<Vec<_>>(), ["signal/news"]);
         });
         assert_eq!(log.take(), ["a", "b", "c"]);
     });
@@ -347,5 +347,5 @@ fn c9_commands_to_an_unknown_run_are_errors() {
     let remote = RunRemote::new(&MemoryStore::on(sim.runtime()), "nothing");
     let error = sim.run(remote.pause()).unwrap_err();
     assert!(error.to_string().contains("nothing"), "{error}");
-    assert!(sim.run(remote.look()).is_err());
+    assert!(sim.run(remote.view()).is_err());
 }

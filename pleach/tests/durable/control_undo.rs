@@ -38,7 +38,7 @@ fn c9_in_memory_run_can_be_inspected_while_it_is_undone() {
             sim.sleep(Duration::from_secs(1)).await;
             assert_eq!(log.take(), ["undo 7"]);
             for _ in 0..2 {
-                let view = control.look().await.unwrap();
+                let view = control.view().await.unwrap();
                 assert_eq!((view.status, view.visits), (RunStatus::Running, 2));
                 // Commands have no effect any more.
                 control.cancel("too late").await.unwrap();

@@ -32,7 +32,7 @@ async fn resumed(sim: &Sim, store: &MemoryStore, rejected: &Log<String>) -> Resu
 }
 
 async fn names(store: &MemoryStore) -> Vec<String> {
-    store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.post.name).collect()
+    store.inbox("r", 0).await.unwrap().into_iter().map(|message| message.message.name).collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn c9_run_with_a_full_inbox_can_be_paused_answered_and_cancelled() {
             remote.resume().await.unwrap();
         }
         remote.pause().await.unwrap();
-        assert!(remote.look().await.unwrap().is_paused);
+        assert!(remote.view().await.unwrap().is_paused);
         assert!(matches!(resumed(&sim, &store, &rejected).await.unwrap_err().fault(), RunFault::Paused { keys, .. } if keys.is_empty()));
         remote.resume().await.unwrap();
         let waits = resumed(&sim, &store, &rejected).await.unwrap_err();
@@ -125,7 +125,7 @@ fn c9_damaged_message_is_reported_once_and_does_not_fail_a_resume() {
             sim.run(async {
                 let remote = queued(sim, &store).await;
                 post_damaged(&store, name).await;
-                assert!(!remote.look().await.unwrap().is_paused, "{name}");
+                assert!(!remote.view().await.unwrap().is_paused, "{name}");
                 let waits = resumed(sim, &store, &rejected).await.unwrap_err();
                 assert!(matches!(waits.fault(), RunFault::Paused { keys, .. } if *keys == ["approve"]), "{name}: {waits}");
                 let reports = rejected.take();

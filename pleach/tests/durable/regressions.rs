@@ -172,7 +172,7 @@ async fn c8_look_shows_a_question_after_a_signal_of_its_name_was_taken() {
     let remote = RunRemote::new(&store, "r");
     remote.signal("go", &1).await.unwrap();
     graph.resume("r").checkpoint(&store).await.unwrap_err();
-    let view = remote.look().await.unwrap();
+    let view = remote.view().await.unwrap();
     assert!(view.waits().any(|wait| wait.question.is_some()), "{view:?}");
 }
 

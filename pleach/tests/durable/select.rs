@@ -193,7 +193,7 @@ fn c8_longest_key_can_be_answered() {
         let longer = remote.signal(&format!("{key}k"), &1).await;
         assert!(matches!(longer, Err(RunControlError::Store(StoreError::TooLarge { .. }))), "{longer:?}");
         assert_eq!(graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 111);
-        assert_eq!(store.head("r").await.unwrap().posted, 2);
+        assert_eq!(store.head("r").await.unwrap().last_message, 2);
     });
 }
 

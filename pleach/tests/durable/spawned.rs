@@ -136,7 +136,7 @@ fn c9_answer_to_a_spawned_subgraph_wakes_a_run_that_is_pausing() {
         let ended = dropped_after(&sim, with(&sim, &outside, graph.run(1).id("r").checkpoint(&store)), dropped);
         sim.run(sim.sleep(Duration::from_secs(60)));
         let info = sim.run(async { inside.head("r").await }).unwrap();
-        if info.status == RunStatus::Finished || info.posted == 0 {
+        if info.status == RunStatus::Finished || info.last_message == 0 {
             continue;
         }
         // A worker must find the run: it was dropped, or an answer waits in its inbox.

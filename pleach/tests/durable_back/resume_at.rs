@@ -173,7 +173,7 @@ fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
     let (world, graph) = (SideEffects::new(1), asking());
     let remote = RunRemote::new(&world.store, "r");
     let seen = || {
-        let view = world.sim.run(remote.look()).unwrap();
+        let view = world.sim.run(remote.view()).unwrap();
         view.waits().map(|wait| (wait.key.clone(), wait.question.clone(), wait.is_signal)).collect::<Vec<_>>()
     };
     let question = || ("go".to_string(), Some(r#"["really","go?"]"#.to_string()), false);
@@ -198,7 +198,7 @@ fn c9_open_question_stays_visible_after_a_signal_of_its_name() {
     let scope = world.sim.scope();
     let run = graph.run(vec![]).in_scope(&scope).into_future();
     world.sim.settle();
-    let view = world.sim.run(run.control().unwrap().look()).unwrap();
+    let view = world.sim.run(run.control().unwrap().view()).unwrap();
     assert!(view.waits().any(|wait| wait.question == question().1) && view.waits().any(|wait| wait.is_signal));
 }
 

@@ -88,7 +88,7 @@ fn start<A: Account>(
 ) -> RunningWorker {
     let problems = problems.clone();
     let listen = move |event: &WorkerEvent| match event {
-        WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. } | WorkerEvent::StoreFailed { .. } => {
+        WorkerEvent::Delayed { .. } | WorkerEvent::Stuck { .. } | WorkerEvent::StoreFailed { .. } => {
             problems.note(format!("{event:?}"));
         }
         _ => {}

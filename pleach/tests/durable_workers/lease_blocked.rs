@@ -176,7 +176,7 @@ fn c6_error_names_a_locked_row_that_prevented_a_renewal() {
         let seen = ends.clone();
         let listen = move |event: &WorkerEvent| match event {
             WorkerEvent::Ended { end: RunEnd::Trouble { error, .. }, .. } => seen.note(error),
-            WorkerEvent::Rests { .. } => seen.note("blamed"),
+            WorkerEvent::Delayed { .. } => seen.note("blamed"),
             _ => {}
         };
         let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).on(sim.runtime()).start().unwrap();

@@ -306,7 +306,7 @@ impl Simulation<'_> {
                 assert!(reason.contains("does not come back") || reason.contains("JSON"), "{spec:?}: {reason}");
                 continue;
             }
-            let view = self.remote(spec).look().await.unwrap();
+            let view = self.remote(spec).view().await.unwrap();
             let state = view.tokens[0].state.as_deref().unwrap();
             let (paid, seen) = match info.version.schema {
                 1 => serde_json::from_str::<State<1>>(state).map(|state| (state.paid * 100, state.seen)).unwrap(),
@@ -357,7 +357,7 @@ fn c6_run_recreated_under_live_drivers_is_driven_once() {
             let info = simulation.info(&spec).await;
             assert!(info.instance != first && info.status == RunStatus::Finished, "{info:?}");
             // The keys of the first and the second run differ.
-            let view = simulation.remote(&spec).look().await.unwrap();
+            let view = simulation.remote(&spec).view().await.unwrap();
             let state = view.tokens[0].state.as_deref().unwrap();
             let unit = if info.version.schema == 1 { 1 } else { 100 };
             assert_eq!(serde_json::from_str::<State<1>>(state).unwrap().paid, 3 * unit);

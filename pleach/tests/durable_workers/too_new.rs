@@ -16,13 +16,13 @@ fn add_one() -> CompiledGraph<u32> {
 fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let (old, graph, rests) = (FailingConnection::new(store.clone()), add_one(), Log::new());
+    let (old, graph, delays) = (FailingConnection::new(store.clone()), add_one(), Log::new());
     old.outdate();
-    let seen = rests.clone();
+    let seen = delays.clone();
     let listen = move |event: &WorkerEvent| match event {
-        WorkerEvent::LeftToNewer { run, reason, rest } => {
-            assert!(run == "r" && reason.contains("format 9") && !rest.is_zero(), "{event:?}");
-            seen.push(*rest);
+        WorkerEvent::LeftToNewer { run, reason, delay } => {
+            assert!(run == "r" && reason.contains("format 9") && !delay.is_zero(), "{event:?}");
+            seen.push(*delay);
         }
         WorkerEvent::Claimed { .. } | WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } => {}
         _ => panic!("{event:?}"),
@@ -39,9 +39,9 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
         worker.close(Duration::ZERO).await;
         newer.close(Duration::ZERO).await;
     });
-    let rests = rests.take();
-    // The rests grow to a minute: the worker neither floods the store nor blocks a newer worker for
+    let delays = delays.take();
+    // The delays grow to a minute: the worker neither floods the store nor blocks a newer worker for
     // long.
-    assert!(rests.len() > TAKEOVERS_MAX as usize && rests.len() < 200, "{rests:?}");
-    assert!(*rests.last().unwrap() <= Duration::from_secs(60) && rests[0] <= Duration::from_secs(1), "{rests:?}");
+    assert!(delays.len() > TAKEOVERS_MAX as usize && delays.len() < 200, "{delays:?}");
+    assert!(*delays.last().unwrap() <= Duration::from_secs(60) && delays[0] <= Duration::from_secs(1), "{delays:?}");
 }

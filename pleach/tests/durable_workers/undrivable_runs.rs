@@ -92,8 +92,8 @@ impl Bad {
 fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
     let events = events.clone();
     move |event| match event {
-        WorkerEvent::Rests { run, reason, rest } => {
-            assert!(!rest.is_zero());
+        WorkerEvent::Delayed { run, reason, delay } => {
+            assert!(!delay.is_zero());
             events.note(format!("{run} rests: {reason}"));
         }
         WorkerEvent::Stuck { run, reason } => events.note(format!("{run} is stuck: {reason}")),
@@ -193,7 +193,7 @@ fn c13_store_outages_never_count_against_a_run() {
                 counted.fetch_add(1, SeqCst);
             }
             // A panic in this listener would not be seen, so log it.
-            if matches!(event, WorkerEvent::Rests { .. } | WorkerEvent::Stuck { .. }) {
+            if matches!(event, WorkerEvent::Delayed { .. } | WorkerEvent::Stuck { .. }) {
                 blame.note(format!("{event:?}"));
             }
         };

@@ -12,7 +12,7 @@ const BAD: &str = "run 0";
 fn listen(events: &Log<String>) -> impl Fn(&WorkerEvent) + Send + Sync + 'static {
     let events = events.clone();
     move |event| match event {
-        WorkerEvent::Rests { run, reason, .. } => events.note(format!("{run} rests: {reason}")),
+        WorkerEvent::Delayed { run, reason, .. } => events.note(format!("{run} rests: {reason}")),
         WorkerEvent::Stuck { run, reason } => events.note(format!("{run} is stuck: {reason}")),
         _ => {}
     }

@@ -112,7 +112,7 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
         let error = graph.outcome_of("essay-7", &store).on(sim.runtime()).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
         let hostile = worker.run("a/../b\n'; DROP TABLE").unwrap();
-        assert_eq!(hostile.look().await.unwrap().run, "a/../b\n'; DROP TABLE");
+        assert_eq!(hostile.view().await.unwrap().run, "a/../b\n'; DROP TABLE");
         // The tree shuts down: the worker claims nothing more and releases runs that do not end.
         system.shutdown(Duration::from_secs(3)).await.unwrap_err();
         sim.sleep(Duration::from_secs(1)).await;

@@ -75,15 +75,15 @@ pub async fn c6_recreated_run_is_another_instance(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().instance, first.run.instance + 1);
 }
 
-/// A run that cannot be executed rests unless it gets a message, and becomes stuck with its reason
+/// A run that cannot be executed is delayed unless it gets a message, and becomes stuck with its reason
 /// in the end.
 pub async fn c13_troubled_run_rests_and_becomes_stuck(store: &dyn Store) {
     let first = create(store, held("r")).await;
-    let troubled = |rest| Release::Troubled { reason: "a state that is not a number".into(), rest };
+    let troubled = |delay| Release::Failed { reason: "a state that is not a number".into(), delay };
     assert_eq!(store.release(vec![Held::of(&first.run)], troubled(LONG)).await.unwrap(), []);
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble.as_deref()), (None, 1, Some("a state that is not a number")));
-    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run rests");
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run is delayed");
     store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
     let woken = only(claim_ready(store, "bob", LONG, 1).await);
     assert_eq!((woken.run.takeovers, woken.run.epoch), (1, 2), "this is no takeover");
@@ -111,23 +111,23 @@ pub async fn c13_troubled_run_rests_and_becomes_stuck(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().status, RunStatus::Finished);
 }
 
-/// A run that is left to other drivers rests unless it gets a message. It never becomes stuck by
+/// A run that is left to other drivers is delayed unless it gets a message. It never becomes stuck by
 /// that.
 pub async fn c13_run_left_to_others_rests_uncounted(store: &dyn Store) {
     let first = create(store, held("r")).await;
-    assert_eq!(store.release(vec![Held::of(&first.run)], Release::LeftToOthers { rest: LONG }).await.unwrap(), []);
+    assert_eq!(store.release(vec![Held::of(&first.run)], Release::ForOthers { delay: LONG }).await.unwrap(), []);
     let info = store.head("r").await.unwrap();
     assert_eq!((info.owner, info.takeovers, info.trouble, info.changed), (None, 0, None, first.run.changed));
-    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run rests");
+    assert!(claim_ready(store, "bob", LONG, 1).await.is_empty(), "the run is delayed");
     store.send_message("r", NewMessage::seal("r", "signal/go", None, vec![])).await.unwrap();
     let mut claimed = only(claim_ready(store, "bob", LONG, 1).await);
     for _ in 0..=TAKEOVERS_MAX {
-        store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();
+        store.release(vec![Held::of(&claimed.run)], Release::ForOthers { delay: SHORT }).await.unwrap();
         claimed = until(async || claim_ready(store, "bob", LONG, 1).await.pop()).await;
         assert_eq!((claimed.run.status, claimed.run.takeovers), (RunStatus::Running, 0));
     }
     store.commit(Commit { status: Some(RunStatus::Finished), ..next(&claimed, b"") }).await.unwrap();
-    store.release(vec![Held::of(&claimed.run)], Release::LeftToOthers { rest: SHORT }).await.unwrap();
+    store.release(vec![Held::of(&claimed.run)], Release::ForOthers { delay: SHORT }).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().wake_at, None);
 }
 
@@ -218,7 +218,7 @@ pub async fn c12_timer_makes_a_run_due(store: &dyn Store) {
         |at| Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::At(at)), release: true, ..next(&claimed, b"") };
     store.commit(sleeping(soon)).await.unwrap();
     create(store, NewRun { wake: Wake::At(claimed.now.after(LONG)), ..queued("late") }).await;
-    create(store, NewRun { wake: Wake::OnPost, ..queued("never") }).await;
+    create(store, NewRun { wake: Wake::OnMessage, ..queued("never") }).await;
     assert_eq!(store.head("late").await.unwrap().status, RunStatus::Waiting);
     let claims = until(async || {
         let claims = claim_ready(store, "bob", LONG, 10).await;
@@ -333,9 +333,9 @@ pub async fn c15_only_known_graphs_are_claimed(store: &dyn Store) {
     };
     assert!(claims(&[]).await.is_empty());
     assert_eq!(ids(&claims(&[(GRAPH, PRINT), ("other", "y")]).await), ["known"]);
-    let rest = claims(&[(GRAPH, "old"), (GRAPH, "old"), ("other", PRINT)]).await;
-    assert_eq!(ids(&rest).into_iter().collect::<BTreeSet<_>>(), ["older", "other"].into());
-    assert_eq!(rest.len(), 2);
+    let others = claims(&[(GRAPH, "old"), (GRAPH, "old"), ("other", PRINT)]).await;
+    assert_eq!(ids(&others).into_iter().collect::<BTreeSet<_>>(), ["older", "other"].into());
+    assert_eq!(others.len(), 2);
     let earlier = claim(vec![(GRAPH.into(), version(PRINT, 1)), (GRAPH.into(), version(PRINT, 0))]).await;
     assert_eq!(ids(&earlier), ["schema 0"], "a run of a later schema is left to workers that know it");
 }

@@ -3,7 +3,7 @@
 use super::Checking;
 use crate::store::error::StoreError;
 use crate::store::limits::BODY_BYTES_MAX;
-use crate::store::record::{Fork, Header, Kind, LiveToken, Place, Record};
+use crate::store::record::{Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 use crate::store::row::Row;
 use crate::store::run_info::{GraphVersion, RunInfo};
 use crate::store::time::Timestamp;
@@ -56,11 +56,11 @@ pub(super) fn held(id: &str) -> NewRun {
 pub(super) fn header(sequence: u64, epoch: u64) -> Header {
     let path = vec![Fork { sequence: 7, branch: 0 }, Fork { sequence: 9, branch: 41 }];
     let token = LiveToken {
-        id: Fork { sequence, branch: 0 },
+        id: PlacedBy { sequence, branch: 0 },
         path: path.clone(),
         at: Place::Router("judge".into()),
         row: sequence,
-        notes: vec![1, 2],
+        visit_records: vec![1, 2],
     };
     Header {
         graph: GRAPH.into(),

@@ -15,7 +15,7 @@ fn message(name: &str, payload: &[u8]) -> NewMessage {
 pub async fn c8_message_makes_a_waiting_run_due(store: &dyn Store) {
     let claimed = create(store, held("r")).await;
     let waits =
-        Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::OnPost), release: true, seen: 0, ..next(&claimed, b"") };
+        Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::OnMessage), release: true, seen: 0, ..next(&claimed, b"") };
     store.commit(waits).await.unwrap();
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
     store.send_message("r", message("answer", b"yes")).await.unwrap();
@@ -33,14 +33,14 @@ pub async fn c8_no_message_is_missed(store: &dyn Store) {
     store.send_message("r", message("signal", b"1")).await.unwrap();
     let sleep = |claimed: &_, seen| Commit {
         status: Some(RunStatus::Waiting),
-        wake: Some(Wake::OnPost),
+        wake: Some(Wake::OnMessage),
         release: true,
         seen,
         ..next(claimed, b"")
     };
-    assert_eq!(store.commit(sleep(&claimed, 0)).await.unwrap().posted, 1);
+    assert_eq!(store.commit(sleep(&claimed, 0)).await.unwrap().last_message, 1);
     claimed = super::fixture::only(claim_ready(store, "bob", LONG, 1).await);
-    assert_eq!(claimed.run.posted, 1);
+    assert_eq!(claimed.run.last_message, 1);
     store.commit(sleep(&claimed, 1)).await.unwrap();
     assert_eq!(store.head("r").await.unwrap().wake_at, None);
     assert!(claim_ready(store, "bob", LONG, 1).await.is_empty());
@@ -59,11 +59,11 @@ pub async fn c9_message_is_numbered_and_taken_once(store: &dyn Store) {
     }
     let messages = store.inbox("r", 1).await.unwrap();
     assert_eq!(messages.iter().map(|message| message.number).collect::<Vec<_>>(), [2, 3, 4]);
-    assert!(messages[0].at >= claimed.now && messages[0].post.name == "signal");
-    assert_eq!(messages[0].post.clone().open("r").unwrap(), [2]);
+    assert!(messages[0].at >= claimed.now && messages[0].message.name == "signal");
+    assert_eq!(messages[0].message.clone().open("r").unwrap(), [2]);
     // Message 9 does not exist, and 2 is named twice.
     let committed = store.commit(Commit { takes: vec![2, 4, 2, 9], ..next(&claimed, b"") }).await.unwrap();
-    assert_eq!(committed.posted, 4);
+    assert_eq!(committed.last_message, 4);
     claimed.run.head += 1;
     store.commit(Commit { takes: vec![2], ..next(&claimed, b"") }).await.unwrap();
     let left: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
@@ -80,8 +80,8 @@ pub async fn c9_same_dedup_text_is_one_message(store: &dyn Store) {
         assert_eq!(store.send_message("r", answer(payload)).await.unwrap(), 1);
     }
     let first = store.inbox("r", 0).await.unwrap().remove(0);
-    assert_eq!(first.post.dedup.as_deref(), Some("answer-1"));
-    assert_eq!(first.post.open("r").unwrap(), b"first");
+    assert_eq!(first.message.dedup.as_deref(), Some("answer-1"));
+    assert_eq!(first.message.open("r").unwrap(), b"first");
     store.commit(Commit { takes: vec![1], ..next(&claimed, b"") }).await.unwrap();
     assert_eq!(store.send_message("r", answer(b"late")).await.unwrap(), 1);
     assert!(store.inbox("r", 0).await.unwrap().is_empty());

@@ -20,7 +20,7 @@ pub async fn c1_record_is_read_back_unchanged(store: &dyn Store) {
     assert_eq!((record.header, record.body), (header(2, 1), br#"{"words":["a","b"]}"#.to_vec()));
     let info = store.head("r").await.unwrap();
     assert_eq!((info.id.as_str(), info.graph.as_str(), info.status), ("r", "essay", RunStatus::Running));
-    assert_eq!((info.epoch, info.head, info.oldest, info.posted, info.takeovers), (1, 2, 1, 0, 0));
+    assert_eq!((info.epoch, info.head, info.oldest, info.last_message, info.takeovers), (1, 2, 1, 0, 0));
     assert_eq!((info.owner.as_deref(), info.version.fingerprint.as_str(), info.version.schema), (Some("ann"), "fedc", 4));
     assert!(info.changed >= info.created && info.lease_until > Some(info.created));
 }
@@ -131,7 +131,7 @@ pub async fn c2_rejected_commit_changes_nothing(store: &dyn Store) {
     let before = store.head("r").await.unwrap();
     let stale = Commit {
         status: Some(RunStatus::Finished),
-        wake: Some(Wake::OnPost),
+        wake: Some(Wake::OnMessage),
         takes: vec![1],
         release: true,
         ..Commit::new(holding("r", 9), vec![row("r", 2, 9, b"{}"), row("r", 3, 9, b"{}")])
@@ -153,7 +153,7 @@ pub async fn c2_repeated_commit_is_confirmed_again(store: &dyn Store) {
     };
     let first = store.commit(commit.clone()).await.unwrap();
     let after = store.head("r").await.unwrap();
-    assert_eq!(store.commit(commit).await.unwrap().posted, first.posted);
+    assert_eq!(store.commit(commit).await.unwrap().last_message, first.last_message);
     assert_eq!(store.head("r").await.unwrap(), after);
     assert_eq!(bodies(store, "r").await.len(), 3);
     let other = Commit::new(holding("r", 1), vec![row("r", 2, 1, b"2"), row("r", 3, 1, b"other")]);

@@ -90,7 +90,7 @@ pub async fn c11_deleted_run_is_gone(store: &dyn Store) {
     assert!(matches!(store.head("r").await, Err(StoreError::RunNotFound { .. })));
     assert!(matches!(store.read("r", Rows::Each(vec![1]), Parts::Whole).await, Err(StoreError::RunNotFound { .. })));
     let again = create(store, queued("r")).await;
-    assert_eq!((again.run.head, again.run.posted, bodies(store, "r").await.len()), (1, 0, 1));
+    assert_eq!((again.run.head, again.run.last_message, bodies(store, "r").await.len()), (1, 0, 1));
     assert!(store.inbox("r", 0).await.unwrap().is_empty());
 }
 

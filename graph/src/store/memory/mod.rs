@@ -159,7 +159,7 @@ impl Store for MemoryStore {
             } else if !run.has_committed(commit.instance, commit.epoch, &commit.rows) {
                 return Err(fenced);
             }
-            Ok(Committed { posted: run.info.posted, now })
+            Ok(Committed { last_message: run.info.last_message, now })
         })
     }
 
@@ -213,7 +213,7 @@ impl Store for MemoryStore {
             for stored in
                 runs.get(run)?.inbox.range(numbers).map(|(_, stored)| stored).filter(|stored| stored.taken_by.is_none())
             {
-                bytes += stored.message.post.payload.len();
+                bytes += stored.message.message.payload.len();
                 if messages.len() == READ_ROWS_MAX || (!messages.is_empty() && bytes > READ_BYTES_MAX) {
                     break;
                 }

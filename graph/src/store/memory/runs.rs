@@ -113,7 +113,7 @@ impl Run {
         for number in commit.takes {
             if let Some(stored) = self.inbox.get_mut(&number).filter(|stored| stored.taken_by.is_none()) {
                 stored.taken_by = Some(head);
-                stored.message.post.payload = Vec::new();
+                stored.message.message.payload = Vec::new();
             }
         }
         let info = &mut self.info;
@@ -130,14 +130,15 @@ impl Run {
             return Ok(*first);
         }
         let kind = message.kind();
-        let untaken = self.inbox.iter().filter(|(_, stored)| stored.taken_by.is_none() && stored.message.post.kind() == kind);
+        let untaken =
+            self.inbox.iter().filter(|(_, stored)| stored.taken_by.is_none() && stored.message.message.kind() == kind);
         if kind == InboxMessageKind::Command {
             self.info.check_open()?;
             let commands: Vec<(u64, String)> =
-                untaken.map(|(number, stored)| (*number, stored.message.post.name.clone())).collect();
-            match message.among(&commands) {
-                CommandAction::Known(number) => return Ok(number),
-                CommandAction::Instead(others) => {
+                untaken.map(|(number, stored)| (*number, stored.message.message.name.clone())).collect();
+            match message.against_queued(&commands) {
+                CommandAction::AlreadyQueued(number) => return Ok(number),
+                CommandAction::Replace(others) => {
                     self.inbox.retain(|number, _| !others.contains(number));
                     self.dedups.retain(|_, number| !others.contains(number));
                 }
@@ -146,9 +147,9 @@ impl Run {
             self.info.check_room(untaken.count())?;
         }
         self.info.count_message(now)?;
-        let number = self.info.posted;
+        let number = self.info.last_message;
         self.dedups.extend(message.dedup.clone().map(|dedup| (dedup, number)));
-        self.inbox.insert(number, StoredMessage { message: InboxMessage { number, at: now, post: message }, taken_by: None });
+        self.inbox.insert(number, StoredMessage { message: InboxMessage { number, at: now, message }, taken_by: None });
         Ok(number)
     }
 

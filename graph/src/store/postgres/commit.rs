@@ -91,7 +91,7 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         None => (None, None),
         Some(Wake::Now) => (Some("now"), None),
         Some(Wake::At(at)) => (Some("at"), Some(at.as_millis())),
-        Some(Wake::OnPost) => (Some("post"), None),
+        Some(Wake::OnMessage) => (Some("message"), None),
     };
     let (deadline_is, deadline) = match commit.deadline {
         None => (None, None),
@@ -166,6 +166,6 @@ async fn find_committed(
 }
 
 fn committed(row: &tokio_postgres::Row) -> Result<Committed, Failure> {
-    let (posted, now) = (row.try_get::<_, i64>("posted")? as u64, Timestamp::from_millis(row.try_get("now")?));
-    Ok(Committed { posted, now })
+    let (last_message, now) = (row.try_get::<_, i64>("posted")? as u64, Timestamp::from_millis(row.try_get("now")?));
+    Ok(Committed { last_message, now })
 }

@@ -28,21 +28,21 @@ fn is_taken(error: &tokio_postgres::Error, key: &str) -> bool {
 enum Decision {
     /// Add nothing: the message with this number is the same.
     Known(u64),
-    /// Add it to the run with this key, whose inbox had `posted` messages.
-    Add { key: i64, posted: u64, room: usize, replaces: Vec<i64> },
+    /// Add it to the run with this key, whose inbox had `last_message` messages.
+    Add { key: i64, last_message: u64, room: usize, replaces: Vec<i64> },
 }
 
 /// Adds a message to an inbox, unless it is a duplicate, and makes the run due.
 pub(super) async fn add_message(client: &ClientWrapper, id: &str, message: &NewMessage) -> Result<u64, Failure> {
     check_text("run id", id)?;
     for _ in 0..TRIES_MAX {
-        let (key, posted, room, replaces) = match decide(client, id, message).await? {
+        let (key, last_message, room, replaces) = match decide(client, id, message).await? {
             Decision::Known(number) => return Ok(number),
-            Decision::Add { key, posted, room, replaces } => (key, posted, room, replaces),
+            Decision::Add { key, last_message, room, replaces } => (key, last_message, room, replaces),
         };
         let NewMessage { name, dedup, payload, sum } = message;
         let parameters: [&(dyn ToSql + Sync); 8] =
-            [&key, &(posted as i64), &(room as i64), &replaces, name, dedup, &i64::from(*sum), payload];
+            [&key, &(last_message as i64), &(room as i64), &replaces, name, dedup, &i64::from(*sum), payload];
         match client.query_opt(&client.prepare_cached(&sql::ADD_MESSAGE).await?, &parameters).await {
             Ok(Some(row)) => return Ok(row.try_get::<_, i64>("n")? as u64),
             Ok(None) => {}
@@ -69,19 +69,19 @@ async fn decide(client: &ClientWrapper, id: &str, message: &NewMessage) -> Resul
         return Ok(Decision::Known(number as u64));
     }
     info.check_open()?;
-    let posted = info.posted;
+    let last_message = info.last_message;
     if kind != InboxMessageKind::Command {
         let untaken = row.try_get::<_, Option<i64>>("untaken")?.unwrap_or(0) as usize;
         info.check_room(untaken)?;
-        return Ok(Decision::Add { key, posted, room: INBOX_MAX - untaken, replaces: Vec::new() });
+        return Ok(Decision::Add { key, last_message, room: INBOX_MAX - untaken, replaces: Vec::new() });
     }
     let numbers: Vec<i64> = row.try_get::<_, Option<_>>("commands")?.unwrap_or_default();
     let names: Vec<String> = row.try_get::<_, Option<_>>("command_names")?.unwrap_or_default();
     let untaken: Vec<(u64, String)> = numbers.into_iter().map(|number| number as u64).zip(names).collect();
-    Ok(match message.among(&untaken) {
-        CommandAction::Known(number) => Decision::Known(number),
-        CommandAction::Instead(others) => {
-            Decision::Add { key, posted, room: 1, replaces: others.into_iter().map(|number| number as i64).collect() }
+    Ok(match message.against_queued(&untaken) {
+        CommandAction::AlreadyQueued(number) => Decision::Known(number),
+        CommandAction::Replace(others) => {
+            Decision::Add { key, last_message, room: 1, replaces: others.into_iter().map(|number| number as i64).collect() }
         }
     })
 }

@@ -107,13 +107,13 @@ pub(super) async fn release_one(client: &ClientWrapper, held: &Held, how: &Relea
 
 async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Held], how: &Release) -> Result<NotDone, Failure> {
     let Columns { runs, instances, epochs } = Columns::new(held);
-    let (reason, rest) = match how {
+    let (reason, delay) = match how {
         Release::AsIs => (None, None),
-        Release::LeftToOthers { rest } => (None, Some(millis(*rest))),
-        Release::Troubled { reason, rest } => (Some(cut_reason(reason.clone())), Some(millis(*rest))),
+        Release::ForOthers { delay } => (None, Some(millis(*delay))),
+        Release::Failed { reason, delay } => (Some(cut_reason(reason.clone())), Some(millis(*delay))),
     };
     let parameters: [&(dyn ToSql + Sync); 7] =
-        [&runs, &instances, &epochs, &reason.is_some(), &reason, &rest, &i64::from(TAKEOVERS_MAX)];
+        [&runs, &instances, &epochs, &reason.is_some(), &reason, &delay, &i64::from(TAKEOVERS_MAX)];
     let found = client.query(&client.prepare_cached(statement).await?, &parameters).await?;
     not_done(held, &found)
 }

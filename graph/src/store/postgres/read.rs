@@ -78,7 +78,7 @@ pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Resul
     let (mut messages, mut bytes) = (Vec::new(), 0);
     for row in &found {
         let message = inbox_message(id, row)?;
-        bytes += message.post.payload.len();
+        bytes += message.message.payload.len();
         if !messages.is_empty() && bytes > READ_BYTES_MAX {
             break;
         }
@@ -90,9 +90,9 @@ pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Resul
 /// Returns a stored message. A damaged message gets a wrong checksum, so that [`NewMessage::open`]
 /// reports the damage.
 fn inbox_message(id: &str, row: &tokio_postgres::Row) -> Result<InboxMessage, Failure> {
-    let mut post =
+    let mut message =
         NewMessage::seal(id, row.try_get::<_, String>("name")?, row.try_get("dedup")?, row.try_get::<_, Vec<u8>>("payload")?);
-    post.sum = u32::try_from(row.try_get::<_, i64>("sum")?).unwrap_or(!post.sum);
+    message.sum = u32::try_from(row.try_get::<_, i64>("sum")?).unwrap_or(!message.sum);
     let number = row.try_get::<_, i64>("n")? as u64;
-    Ok(InboxMessage { number, at: Timestamp::from_millis(row.try_get("at")?), post })
+    Ok(InboxMessage { number, at: Timestamp::from_millis(row.try_get("at")?), message })
 }

@@ -61,7 +61,7 @@ pub(super) fn unchecked(row: &Row) -> Result<(i64, RunInfo), Failure> {
         takeovers: small("takeovers")?,
         trouble: column(row, &id, "trouble")?,
         deadline: time("deadline")?,
-        posted: number("posted")?,
+        last_message: number("posted")?,
         from,
         created: Timestamp::from_millis(column(row, &id, "created")?),
         changed: Timestamp::from_millis(column(row, &id, "changed")?),

@@ -43,7 +43,7 @@ const NEW_STATUS: &str = "COALESCE({status}::text, status)";
 const NEW_WAKE_AT: &str = "CASE WHEN {new_status} NOT IN ('running', 'waiting') THEN NULL
             WHEN posted > {seen}::bigint OR {wake}::text = 'now' THEN {now}
             WHEN {wake}::text = 'at' THEN {wake_at}::bigint
-            WHEN {wake}::text = 'post' THEN NULL
+            WHEN {wake}::text = 'message' THEN NULL
             ELSE wake_at END";
 
 /// The deadline of a run after a commit.
@@ -55,7 +55,7 @@ const WAKE_AT_AFTER_MESSAGE: &str = "CASE WHEN status IN ('running', 'waiting') 
 
 /// The wake time of a released run; see `RunInfo::apply_release`.
 const WAKE_AT_AFTER_RELEASE: &str =
-    "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'rest' THEN {now} + {rest}::bigint ELSE NULL END";
+    "CASE free.next WHEN 'same' THEN r.wake_at WHEN 'delay' THEN {now} + {delay}::bigint ELSE NULL END";
 
 /// The condition that the end of a run is plausible; `retention` explains it, and the 60 seconds. A
 /// damaged time does not overflow.
@@ -109,10 +109,10 @@ statements! {
     RENEW_ONE = "renew_one" [] (run, instance, epoch, lease, timeout);
     /// Releases the runs whose rows are not locked.
     RELEASE = "release" ["skip" = "SKIP LOCKED", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
-        (runs, instances, epochs, troubled, reason, rest, takeovers_max);
+        (runs, instances, epochs, troubled, reason, delay, takeovers_max);
     /// Releases one run, and waits for its row.
     RELEASE_ONE = "release" ["skip" = "", "next_wake_at" = WAKE_AT_AFTER_RELEASE]
-        (runs, instances, epochs, troubled, reason, rest, takeovers_max);
+        (runs, instances, epochs, troubled, reason, delay, takeovers_max);
     INBOX_STATE = "inbox_state" [] (run, dedup, is_command, is_answer);
     ADD_MESSAGE = "add_message" ["new_wake_at" = WAKE_AT_AFTER_MESSAGE] (no, posted, room, replaces, name, dedup, sum, payload);
     PRUNE_ROWS = "prune_rows" [] (run, instance, epoch, before, keep);

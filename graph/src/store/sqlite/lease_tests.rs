@@ -272,7 +272,7 @@ fn c12_due_runs_stay_due_when_the_time_of_day_is_set_back() {
         fixture.pass(10);
         let new = |id: &str, wake| NewRun { wake, ..new_run(id, None) };
         let in_an_hour = Timestamp::from_millis(fixture.clocks.wall.load(Relaxed) + HOUR);
-        store.create(new("posted", Wake::OnPost), first_row()).await.unwrap();
+        store.create(new("posted", Wake::OnMessage), first_row()).await.unwrap();
         store.create(new("timer", Wake::At(in_an_hour)), first_row()).await.unwrap();
         store.send_message("posted", NewMessage::seal("posted", "signal/go", None, vec![])).await.unwrap();
         fixture.step(-HOUR);

@@ -241,16 +241,16 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
         };
         // A message without a valid number cannot be taken, so it is skipped.
         let Ok(number) = number(row, 0) else { continue };
-        let post = match new_message(row) {
+        let message = match new_message(row) {
             Err(error) if is_conversion(&error) => damaged_message(row, id)?,
             message => message?,
         };
-        bytes += post.payload.len();
+        bytes += message.payload.len();
         if !messages.is_empty() && bytes > READ_BYTES_MAX {
             break;
         }
         let at = row.get_ref(1)?.as_i64().unwrap_or(0);
-        messages.push(InboxMessage { number, at: Timestamp::from_millis(at), post });
+        messages.push(InboxMessage { number, at: Timestamp::from_millis(at), message });
     }
     Ok(Ok(messages))
 }
@@ -326,7 +326,7 @@ fn read_columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result
             Some(0) => return Err(rusqlite::Error::IntegralValueOutOfRange(21, 0)),
             deadline => deadline.map(Timestamp::from_millis),
         },
-        posted: number(row, 13)?,
+        last_message: number(row, 13)?,
         from: from.transpose()?,
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),

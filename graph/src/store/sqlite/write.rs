@@ -157,17 +157,18 @@ pub(super) fn save_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> 
 pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
     let found = match batch.db.prepare_cached(FIND)?.query_row([&commit.run], FoundRun::read).optional() {
-        Err(error) if read::is_conversion(&error) => FoundRun { posted: -1, ..FoundRun::default() },
+        Err(error) if read::is_conversion(&error) => FoundRun { last_message: -1, ..FoundRun::default() },
         found => found?.unwrap_or_default(),
     };
-    let FoundRun { key, posted, has_ended, .. } = found;
-    let before = match (posted < 0 || changes_more(commit, has_ended)).then(|| read::run(batch.db, batch.now, &commit.run)) {
-        Some(before) => match before? {
-            Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
-            before => before.ok(),
-        },
-        None => None,
-    };
+    let FoundRun { key, last_message, has_ended, .. } = found;
+    let before =
+        match (last_message < 0 || changes_more(commit, has_ended)).then(|| read::run(batch.db, batch.now, &commit.run)) {
+            Some(before) => match before? {
+                Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
+                before => before.ok(),
+            },
+            None => None,
+        };
     let (head_change, now) = ((head ^ new_head) as i64, batch.now.wall.as_millis());
     let fence = params![key, commit.epoch as i64, head as i64, new_head as i64, head_change, now, commit.instance as i64];
     let advanced = match batch.db.prepare_cached(ADVANCE)?.execute(fence) {
@@ -176,8 +177,8 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         advanced => advanced?,
     };
     if advanced == 0 {
-        let posted = find_committed(batch.db, &commit.held(), &commit.rows)?;
-        let committed = posted.map(|posted| Committed { posted, now: batch.now.wall });
+        let last_message = find_committed(batch.db, &commit.held(), &commit.rows)?;
+        let committed = last_message.map(|last_message| Committed { last_message, now: batch.now.wall });
         return Ok(committed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }));
     }
     match insert_rows(batch.db, key, &commit.rows) {
@@ -191,7 +192,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
         (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
         apply_commit(batch, commit, run)?;
     }
-    Ok(Ok(Committed { posted: posted as u64, now: batch.now.wall }))
+    Ok(Ok(Committed { last_message: last_message as u64, now: batch.now.wall }))
 }
 
 /// The columns that a commit needs from a run's row: its key, and the values that `ADVANCE`
@@ -199,7 +200,7 @@ pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Comm
 #[derive(Default)]
 struct FoundRun {
     key: i64,
-    posted: i64,
+    last_message: i64,
     has_ended: bool,
     takeovers: i64,
     trouble: Option<String>,
@@ -208,8 +209,8 @@ struct FoundRun {
 
 impl FoundRun {
     fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let (key, posted, has_ended) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Self { key, posted, has_ended, takeovers: row.get(3)?, trouble: row.get(4)?, changed: row.get(5)? })
+        let (key, last_message, has_ended) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Self { key, last_message, has_ended, takeovers: row.get(3)?, trouble: row.get(4)?, changed: row.get(5)? })
     }
 }
 
@@ -295,7 +296,7 @@ fn find_committed(db: &Connection, held: &Held, rows: &[Row]) -> rusqlite::Resul
     let last = params![held.run, held.instance as i64, held.epoch as i64, last.sequence as i64, last.header];
     match statement.query_row(last, |row| row.get::<_, i64>(0)).optional() {
         Err(error) if read::is_conversion(&error) => Ok(None),
-        posted => Ok(posted?.map(|posted| posted as u64)),
+        last_message => Ok(last_message?.map(|last_message| last_message as u64)),
     }
 }
 
@@ -324,9 +325,9 @@ pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> 
     }
     let mut replaced = Vec::new();
     if message.kind() == InboxMessageKind::Command {
-        match message.among(&commands(db, run)?) {
-            CommandAction::Known(number) => return Ok(Ok(number)),
-            CommandAction::Instead(others) => replaced = others,
+        match message.against_queued(&commands(db, run)?) {
+            CommandAction::AlreadyQueued(number) => return Ok(Ok(number)),
+            CommandAction::Replace(others) => replaced = others,
         }
     } else {
         let is_answer = message.kind() == InboxMessageKind::Answer;
@@ -339,7 +340,7 @@ pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> 
     if let Err(ended) = info.count_message(now.wall) {
         return Ok(Err(ended));
     }
-    let number = info.posted as i64;
+    let number = info.last_message as i64;
     let values = params![run, number, now.wall.as_millis(), message.name, message.dedup, message.sum, message.payload];
     match db.prepare_cached(INSERT_MESSAGE)?.execute(values) {
         Err(error) if is_constraint(&error) => {
@@ -350,9 +351,9 @@ pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> 
     for number in replaced {
         db.prepare_cached(REMOVE_MESSAGE)?.execute(params![run, number as i64])?;
     }
-    let (posted, run) = (info.posted, Run { key: run, info, holder, read_wake });
+    let (last_message, run) = (info.last_message, Run { key: run, info, holder, read_wake });
     db.prepare_cached(UPDATE_POSTED)?.execute(params![run.key, number, run.wake_at(now), run.sum(now)])?;
-    Ok(Ok(posted))
+    Ok(Ok(last_message))
 }
 
 /// Returns the error for a run whose own row is damaged.

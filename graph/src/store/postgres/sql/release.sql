@@ -5,9 +5,9 @@ WITH held AS (
     FROM unnest({runs}::text[], {instances}::bigint[], {epochs}::bigint[]) AS h (id, instance, epoch)
 ), free AS (
     SELECT r.no,
-        CASE WHEN {rest}::bigint IS NULL OR r.status NOT IN ('running', 'waiting') THEN 'same'
+        CASE WHEN {delay}::bigint IS NULL OR r.status NOT IN ('running', 'waiting') THEN 'same'
             WHEN {troubled}::bool AND r.takeovers >= {takeovers_max}::bigint - 1 THEN 'stuck'
-            ELSE 'rest' END AS next
+            ELSE 'delay' END AS next
     FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
     WHERE r.owner IS NOT NULL AND {known_format}
     ORDER BY r.no
