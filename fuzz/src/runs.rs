@@ -99,7 +99,7 @@ fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], ra
         2 => resume.fork_as("fork"),
         _ => resume,
     };
-    let run = resume.checkpoint(&store).on(sim.runtime()).timeout(TIME_MAX).max_visits(VISITS_MAX);
+    let run = resume.checkpoint(&store).runtime(sim.runtime()).timeout(TIME_MAX).max_visits(VISITS_MAX);
     let _ = sim.run(run.into_future());
 }
 
@@ -114,7 +114,7 @@ fn with_recorded(case: impl FnOnce(&Recorded)) {
 fn record() -> Recorded {
     let (sim, graph) = (Sim::new(1), graph());
     let store = MemoryStore::on(sim.runtime());
-    let run = graph.run(vec![1]).id(RUN).extension(store.clone()).on(sim.runtime()).timeout(TIME_MAX);
+    let run = graph.run(vec![1]).id(RUN).extension(store.clone()).runtime(sim.runtime()).timeout(TIME_MAX);
     let error = sim.run(run.checkpoint(&store).into_future()).expect_err("the last node fails");
     let info = sim.run(store.head(RUN)).expect("the run is stored");
     let rows = sim.run(store.read(RUN, Rows::Range(1..=info.head), Parts::Whole)).expect("its rows can be read");

@@ -104,7 +104,7 @@ impl<S> DurableOptions<S> {
     pub(crate) fn log_options(&self, started: Instant) -> LogOptions {
         let StorageOptions { lease, body_bytes_max, rows_kept, commit_rows_max, is_best_effort, .. } = self.storage;
         let (store, monitor, timeout) = (self.store(), Arc::default(), Timeout::new(started, self.timeout));
-        let (worker_lease, patience) = (None, None);
+        let (worker_lease, hold_waiting_for) = (None, None);
         let own = LogOptions {
             store,
             lease,
@@ -113,13 +113,13 @@ impl<S> DurableOptions<S> {
             commit_rows_max,
             is_best_effort,
             worker_lease,
-            patience,
+            hold_waiting_for,
             monitor,
             timeout,
         };
         match self.holder.as_ref().map(|(_, _, log_options)| log_options.clone()) {
-            Some(LogOptions { store, lease, worker_lease, patience, .. }) => {
-                LogOptions { store, lease, worker_lease, patience, ..own }
+            Some(LogOptions { store, lease, worker_lease, hold_waiting_for, .. }) => {
+                LogOptions { store, lease, worker_lease, hold_waiting_for, ..own }
             }
             None => own,
         }

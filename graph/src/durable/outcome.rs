@@ -76,7 +76,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> CompiledGraph<S> {
 impl<S> OutcomeOf<S> {
     /// Sets the runtime whose clock is used. Default: that of the awaiting actor or task, else the
     /// current Tokio runtime.
-    pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }

@@ -317,12 +317,12 @@ fn wake_at(due: Option<Timestamp>) -> Wake {
     due.map_or(Wake::OnMessage, Wake::At)
 }
 
-/// Returns whether a parked run should be released: it waits for messages only, or longer than the
-/// patience of its driver.
+/// Returns whether a parked run should be released: it waits for messages only, or longer than its
+/// driver holds a waiting run.
 fn is_long(log: &RunLog, due: Option<Timestamp>) -> bool {
-    match (due, log.options.patience) {
+    match (due, log.options.hold_waiting_for) {
         (None, _) => true,
-        (Some(due), Some(patience)) => due > log.now().after(patience),
+        (Some(due), Some(hold_for)) => due > log.now().after(hold_for),
         (Some(_), None) => false,
     }
 }

@@ -159,7 +159,7 @@ impl fmt::Display for RunFault {
             Self::Refused(refusal) => write!(f, "the run was not started: {refusal}"),
             Self::NoRuntime => f.write_str(
                 "no runtime was found, and a timeout, a wait, a token or a spawned branch needs one: run the graph inside Tokio, \
-                 or pass a runtime with `on`, `token` or `in_scope`",
+                 or pass a runtime with `runtime`, `token` or `in_scope`",
             ),
         }
     }

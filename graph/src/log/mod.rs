@@ -89,7 +89,7 @@ pub(crate) struct LogOptions {
     /// The lease, if a worker renews it together with the leases of other runs.
     pub(crate) worker_lease: Option<Arc<RunLease>>,
     /// How long a parked run stays claimed. `None`: without limit.
-    pub(crate) patience: Option<Duration>,
+    pub(crate) hold_waiting_for: Option<Duration>,
     /// Logs and reports outages of the store.
     pub(crate) monitor: Arc<StoreMonitor>,
     pub(crate) timeout: Timeout,

@@ -89,10 +89,10 @@ impl LogOptions {
     /// Returns options whose store repeats calls during outages and reports them to `listener`.
     pub(crate) fn with_retries(mut self, runtime: &Arc<dyn Runtime>, run: Arc<str>, listener: Option<NoticeListener>) -> Self {
         let while_leased = self.lease / LEASE_PARTS * (LEASE_PARTS - 1);
-        let patience = if self.is_best_effort { while_leased.min(BEST_EFFORT_MAX) } else { while_leased };
+        let retry_for = if self.is_best_effort { while_leased.min(BEST_EFFORT_MAX) } else { while_leased };
         self.monitor = Arc::new(StoreMonitor::new(run, listener));
         let (runtime, monitor) = (Arc::clone(runtime), Arc::clone(&self.monitor));
-        self.store = Arc::new(RetryingStore { store: self.store, runtime, monitor, patience });
+        self.store = Arc::new(RetryingStore { store: self.store, runtime, monitor, retry_for });
         self
     }
 }
@@ -103,7 +103,7 @@ struct RetryingStore {
     runtime: Arc<dyn Runtime>,
     monitor: Arc<StoreMonitor>,
     /// How long a call is repeated after its first failure.
-    patience: Duration,
+    retry_for: Duration,
 }
 
 impl RetryingStore {
@@ -125,7 +125,7 @@ impl RetryingStore {
             };
             self.monitor.failed(op, &error);
             let now = self.runtime.now();
-            let until = *until.get_or_insert(now + self.patience);
+            let until = *until.get_or_insert(now + self.retry_for);
             if now >= until {
                 return Err(error);
             }

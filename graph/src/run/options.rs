@@ -65,7 +65,7 @@ pub struct RunOptions<'a, S> {
 /// The start node of a run, and its links to a scope, a token and a clock.
 #[derive(Default)]
 pub(super) struct StartOptions<'a> {
-    pub(super) from: Option<String>,
+    pub(super) start_at: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) token: Option<CancelToken>,
     pub(super) scope: Option<&'a Scope>,
@@ -191,7 +191,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     ///
     /// Default: the runtime of the scope or token, else of the actor or task that awaits the run,
     /// else the current Tokio runtime.
-    pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.details().runtime = OnceLock::from(runtime);
         self
     }
@@ -236,8 +236,8 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     ///   inside a fan-out.
     /// - [`Branched`](crate::ResumeError::Branched): a fan-out or a subgraph of the resumed run is
     ///   open.
-    pub fn from(mut self, node: impl Into<String>) -> Self {
-        self.start_options().from = Some(node.into());
+    pub fn start_at(mut self, node: impl Into<String>) -> Self {
+        self.start_options().start_at = Some(node.into());
         self
     }
 

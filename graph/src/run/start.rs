@@ -23,8 +23,8 @@ impl<S: Send + 'static> RunOptions<'_, S> {
     /// Converts the options into a run that a worker will execute.
     pub(crate) fn into_queued(self) -> Result<QueuedRun<S>, RunError<S>> {
         let run = RunContext { details: self.details.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
-        let StartOptions { from, timeout, .. } = *self.start_options.unwrap_or_default();
-        let start_options = StartOptions { from, ..StartOptions::default() };
+        let StartOptions { start_at, timeout, .. } = *self.start_options.unwrap_or_default();
+        let start_options = StartOptions { start_at, ..StartOptions::default() };
         let mut stored = self.stored;
         stored.iter_mut().for_each(|stored| stored.timeout = timeout);
         match attach_to_tree(&self.graph.plan, &run, start_options, true) {
@@ -64,7 +64,7 @@ impl<S: Send + 'static> RunOptions<'_, S> {
         };
         let (mut start, mut scope) = (plan.shape.entry, None);
         if let (Some(stored), Some(start_options)) = (&mut self.stored, &self.start_options) {
-            stored.continue_at(start_options.from.as_ref());
+            stored.continue_at(start_options.start_at.as_ref());
         }
         if self.start_options.is_some() || plan.needs.runtime || self.stored.is_some() {
             let mut start_options = *self.start_options.unwrap_or_default();
@@ -116,10 +116,10 @@ fn attach_to_tree<S>(
     start_options: StartOptions<'_>,
     is_stored: bool,
 ) -> Result<(u32, Option<Arc<Scope>>), RunFault> {
-    let StartOptions { from, timeout, token, scope, name } = start_options;
-    let start = match from {
+    let StartOptions { start_at, timeout, token, scope, name } = start_options;
+    let start = match start_at {
         None => plan.shape.entry,
-        Some(from) => plan.start_at(from).map_err(RunFault::Start)?,
+        Some(start_at) => plan.start_at(start_at).map_err(RunFault::Start)?,
     };
     let scope = match scope.map(|scope| (scope, scope.token())) {
         None => None,

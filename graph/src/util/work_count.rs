@@ -108,7 +108,7 @@ mod tests {
     /// `branches`.
     fn visited_by(graph: CompiledGraph<u32>, branches: u32) -> u64 {
         take_visited();
-        let run = graph.run(branches).on(Arc::new(Still)).extension(Turns::default());
+        let run = graph.run(branches).runtime(Arc::new(Still)).extension(Turns::default());
         // The clock does not advance, so the lease is never renewed. It must outlast a busy
         // machine.
         let day = Duration::from_secs(24 * 60 * 60);
@@ -201,7 +201,7 @@ mod tests {
     /// Returns the entries visited per signal, when each branch gets one.
     fn visited_by_signals(graph: &CompiledGraph<u32>, branches: u32) -> u64 {
         let store = MemoryStore::new();
-        let run = graph.run(0).id("r").on(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
+        let run = graph.run(0).id("r").runtime(Arc::new(Still)).checkpoint(&store).max_iterations(u64::MAX);
         // Leases use the time of day too, and the machine can be slow.
         let run = run.lease(Duration::from_secs(86_400));
         let (mut run, woken) = (run.into_future(), Arc::new(Woken::default()));
@@ -328,7 +328,7 @@ mod tests {
         let (tasks, woken) = (Arc::new(Tasks::default()), Arc::new(Woken(AtomicBool::new(true))));
         let (graph, waker) = (fails_at_last(branches), Waker::from(Arc::clone(&woken)));
         let runtime: Arc<dyn Runtime> = Arc::clone(&tasks) as Arc<dyn Runtime>;
-        let mut run = graph.run(0).on(runtime).into_future();
+        let mut run = graph.run(0).runtime(runtime).into_future();
         let mut poll_run = || {
             while woken.0.swap(false, Relaxed) {
                 let polled = Pin::new(&mut run).poll(&mut Context::from_waker(&waker));

@@ -237,7 +237,7 @@ impl WorkerCore {
             commit_rows_max: COMMIT_ROWS_MAX,
             is_best_effort: false,
             worker_lease: Some(lease),
-            patience: Some(self.settings.patience),
+            hold_waiting_for: Some(self.settings.hold_waiting_for),
             monitor: Arc::default(),
             timeout: Timeout::default(),
         };

@@ -125,7 +125,7 @@ struct Settings {
     limit: usize,
     lease: Duration,
     poll_every: Duration,
-    patience: Duration,
+    hold_waiting_for: Duration,
     ended_kept: Duration,
 }
 
@@ -137,7 +137,7 @@ impl Worker {
             limit: WORKER_LIMIT_DEFAULT,
             lease: LEASE_DEFAULT,
             poll_every: Duration::from_secs(1),
-            patience: Duration::from_secs(10),
+            hold_waiting_for: Duration::from_secs(10),
             ended_kept: ENDED_KEPT_DEFAULT,
         };
         Self {
@@ -173,7 +173,7 @@ impl Worker {
     /// fingerprints.
     ///
     /// The options of that graph must say how they are [migrated](RunOptions::migrations).
-    pub fn earlier(mut self, fingerprints: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn accept_fingerprints(mut self, fingerprints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         if let Some(known) = self.graphs.last_mut() {
             known.fingerprints.extend(fingerprints.into_iter().map(Into::into));
         }
@@ -208,8 +208,8 @@ impl Worker {
     ///
     /// A run that waits longer, or for an answer or signal, is released and claimed again when it
     /// is due.
-    pub fn patience(mut self, wait: Duration) -> Self {
-        self.settings.patience = wait;
+    pub fn hold_waiting_for(mut self, wait: Duration) -> Self {
+        self.settings.hold_waiting_for = wait;
         self
     }
 
@@ -229,7 +229,7 @@ impl Worker {
     /// numbers.
     ///
     /// Default: the runtime of the calling actor or task, else the current Tokio runtime.
-    pub fn on(mut self, runtime: Arc<dyn Runtime>) -> Self {
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }

@@ -91,7 +91,7 @@ pub fn finished() -> State {
 
 pub async fn enqueue(shared: &SharedRuns, graph: &CompiledGraph<State>, runs: usize) {
     for run in 0..runs {
-        let run = graph.run(Vec::new()).id(format!("run {run}")).on(Arc::clone(&shared.clock));
+        let run = graph.run(Vec::new()).id(format!("run {run}")).runtime(Arc::clone(&shared.clock));
         run.checkpoint(&shared.store).enqueue().await.unwrap();
     }
 }
@@ -111,5 +111,5 @@ pub async fn all_finish(shared: &SharedRuns, runs: usize) {
 }
 
 pub fn worker(sim: &Sim, store: &FailingConnection, graph: &CompiledGraph<State>) -> RunningWorker {
-    Worker::new(store).graph(graph).limit(4).lease(LEASE).on(sim.runtime()).start().unwrap()
+    Worker::new(store).graph(graph).limit(4).lease(LEASE).runtime(sim.runtime()).start().unwrap()
 }

@@ -42,7 +42,7 @@ pub async fn jitter(cx: &NodeContext) {
 }
 
 pub fn with<'a>(sim: &Sim, outside: &SideEffects, run: RunOptions<'a, u32>) -> RunOptions<'a, u32> {
-    run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
+    run.extension(outside.clone()).extension(sim.runtime()).runtime(sim.runtime())
 }
 
 /// Polls a run for this long and drops it if it has not ended.

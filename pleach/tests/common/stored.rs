@@ -111,7 +111,7 @@ impl SideEffects {
     }
 
     pub fn here<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> RunOptions<'static, S> {
-        run.on(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
+        run.runtime(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
     }
 
     /// Drives a run to its end. Panics if that takes more than a day of virtual time.

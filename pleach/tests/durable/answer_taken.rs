@@ -53,8 +53,8 @@ fn c9_answer_to_a_spawned_node_is_processed_at_once() {
         .compile()
         .unwrap();
     let store = MemoryStore::on(sim.runtime());
-    sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).enqueue()).unwrap();
-    let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+    sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).enqueue()).unwrap();
+    let worker = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
     sim.run(sim.sleep(Duration::from_secs(20)));
     sim.run(RunRemote::new(&store, "r").resume_with("approve", &1)).unwrap();
     sim.run(sim.sleep(HOUR));
@@ -74,7 +74,7 @@ fn c9_taken_answer_does_not_leave_the_run_paused() {
         .compile()
         .unwrap();
     let store = MemoryStore::on(sim.runtime());
-    let run = graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+    let run = graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future();
     let outside = sim.runtime();
     let post = async {
         after(&outside, Duration::from_secs(1)).await;
@@ -86,7 +86,7 @@ fn c9_taken_answer_does_not_leave_the_run_paused() {
     assert!(cut_off);
     let info = sim.run(store.head("r")).unwrap();
     assert_eq!(info.status, RunStatus::Running, "{info:?}");
-    let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
     sim.run(sim.sleep(HOUR));
     let info = sim.run(store.head("r")).unwrap();
     drop(worker);
@@ -126,14 +126,14 @@ fn check_pause_with_unused_signal(wait_time: Duration, then: u32) {
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.commit_slowly(sim.runtime(), Duration::from_millis(25));
     let graph = keeps_signal_wait(&sim, wait_time);
-    sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).enqueue()).unwrap();
+    sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).enqueue()).unwrap();
     sim.run(RunRemote::new(&store, "r").signal("stop", &2)).unwrap();
-    let resumed = graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future();
+    let resumed = graph.resume("r").checkpoint(&store).runtime(sim.runtime()).into_future();
     match sim.run(select(resumed, Box::pin(sim.sleep(HOUR)))) {
         Either::Left((paused, _)) => assert!(matches!(paused.unwrap_err().fault(), RunFault::Paused { .. })),
         Either::Right(_) => panic!("the run did not pause within an hour"),
     }
-    let answered = graph.resume("r").resume_with("approve", &1u32).checkpoint(&store).on(sim.runtime());
+    let answered = graph.resume("r").resume_with("approve", &1u32).checkpoint(&store).runtime(sim.runtime());
     let sum = sim.run(answered.into_future()).map_err(|error| error.to_string());
     assert_eq!(sum, Ok(then));
 }
@@ -173,7 +173,7 @@ fn c9_run_pauses_though_its_node_ignores_a_woken_wait() {
         .set_entry("s")
         .compile()
         .unwrap();
-    let run = both.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+    let run = both.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future();
     let outside = sim.runtime();
     let post = async {
         after(&outside, Duration::from_secs(5)).await;

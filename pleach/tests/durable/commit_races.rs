@@ -256,7 +256,7 @@ fn c6_run_dropped_while_it_is_created_or_claimed_is_released() {
         let (inside, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
         let store = FlakyStore::new(inside.clone());
         if what != "made" {
-            sim.run(async { graph.run(1).id("r").checkpoint(&inside).on(sim.runtime()).enqueue().await }).unwrap();
+            sim.run(async { graph.run(1).id("r").checkpoint(&inside).runtime(sim.runtime()).enqueue().await }).unwrap();
         }
         store.claim_slowly(sim.runtime(), Duration::from_millis(10));
         match what {
@@ -264,7 +264,7 @@ fn c6_run_dropped_while_it_is_created_or_claimed_is_released() {
             "claimed" => drop(dropped_after(&sim, with(&sim, &outside, graph.resume("r").checkpoint(&store)), at)),
             "forked" => drop(dropped_after(&sim, with(&sim, &outside, forked(&store)), at)),
             _ => {
-                let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+                let worker = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
                 sim.run(sim.sleep(Duration::from_millis(at)));
                 drop(worker);
             }

@@ -99,12 +99,12 @@ fn c9_unreadable_signals_are_rejected_and_repeated_ones_count_once() {
     // The same through a store.
     let store = MemoryStore::on(sim.runtime());
     sim.run(async {
-        let remote = adding().run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let remote = adding().run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         remote.signal("go", &"no number").await.unwrap();
         remote.signal_once("go", "first", &1).await.unwrap();
         remote.signal_once("go", "first", &9).await.unwrap();
         remote.signal("go", &2).await.unwrap();
-        assert_eq!(adding().resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 12);
+        assert_eq!(adding().resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap(), 12);
         assert!(store.inbox("r", 0).await.unwrap().is_empty(), "rejected messages are taken, too");
     });
 }
@@ -197,7 +197,8 @@ fn c9_stored_run_stays_paused_across_drivers_until_resumed() {
         let run = graph.run(0).id("r").checkpoint(&store).in_scope(&scope).extension(log.clone()).extension(sim.runtime());
         let run = run.into_future();
         let control = run.control().unwrap().clone();
-        let resume = || graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+        let resume =
+            || graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).runtime(sim.runtime());
         let remote = RunRemote::new(&store, "r");
         sim.run(async {
             sleep(sim, 500).await;
@@ -232,7 +233,7 @@ fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
         let runtime = sim.runtime();
         let remote = RunRemote::new(&store, "r");
         let outcome = sim.run(async {
-            graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             let (sender, clock) = (remote.clone(), sim.runtime());
             scope
                 .launch(async move {
@@ -248,7 +249,7 @@ fn c9_pauses_and_resumes_at_any_time_lose_and_repeat_nothing() {
                 .unwrap();
             loop {
                 let run =
-                    graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+                    graph.resume("r").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).runtime(sim.runtime());
                 match run.await {
                     Ok(n) => return n,
                     Err(error) => assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}"),
@@ -270,7 +271,7 @@ fn c9_stored_run_is_cancelled_permanently_inside_a_node() {
         let slow = |_: NodeContext, _: u32| std::future::pending::<Result<u32, String>>();
         let stuck = Graph::new("stuck").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
         sim.run(async {
-            let run = stuck.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+            let run = stuck.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future();
             let cancel = async {
                 sleep(sim, 5_000).await;
                 remote.cancel("out of money").await.unwrap();
@@ -284,13 +285,14 @@ fn c9_stored_run_is_cancelled_permanently_inside_a_node() {
             assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
             assert!(store.inbox("r", 0).await.unwrap().is_empty(), "the command was taken");
             assert!(matches!(remote.signal("go", &1).await, Err(RunControlError::Ended { status: RunStatus::Cancelled, .. })));
-            let again = stuck.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
+            let again = stuck.resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap_err();
             assert!(matches!(again.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }));
 
             // A run without a driver ends before its first node.
-            let run = graph.run(0).id("s").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            let run = graph.run(0).id("s").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             run.cancel("").await.unwrap();
-            let run = graph.resume("s").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).on(sim.runtime());
+            let run =
+                graph.resume("s").checkpoint(&store).extension(log.clone()).extension(sim.runtime()).runtime(sim.runtime());
             assert!(matches!(run.await.unwrap_err().fault(), RunFault::Cancelled { cause: Cause::Cancelled, .. }));
             assert_eq!(store.head("s").await.unwrap().status, RunStatus::Cancelled);
         });
@@ -319,7 +321,7 @@ fn c9_accepted_signal_survives_its_driver_and_is_taken_once() {
             drop(run);
             scope.wait_all().await.unwrap();
             RunRemote::new(&store, "r").signal("go", &8).await.unwrap();
-            let n = graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap();
+            let n = graph.resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap();
             assert_eq!(n, 78);
             assert!(store.inbox("r", 0).await.unwrap().is_empty());
         });

@@ -144,7 +144,7 @@ fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: WriteFailure
         .keep_records(10_000)
         .extension(starts.clone())
         .extension(sim.runtime())
-        .on(sim.runtime());
+        .runtime(sim.runtime());
     let mut outcome = sim.run(run.into_future());
     loop {
         let error = match outcome {
@@ -167,11 +167,11 @@ fn run_with(graph: &CompiledGraph<State>, seed: u64, at: u64, fate: WriteFailure
                 .keep_records(10_000)
                 .extension(starts.clone())
                 .extension(sim.runtime())
-                .on(sim.runtime());
+                .runtime(sim.runtime());
             sim.run(resumed.into_future())
         } else {
             let again = graph.run(State::default()).id("r").checkpoint(&store).keep_records(10_000);
-            sim.run(again.extension(starts.clone()).extension(sim.runtime()).on(sim.runtime()).into_future())
+            sim.run(again.extension(starts.clone()).extension(sim.runtime()).runtime(sim.runtime()).into_future())
         };
         for (node, key) in &starts.lock().unwrap()[before..] {
             assert!(!durable.contains(key), "{node} was committed and ran again; crash at commit {at}, {fate:?}, seed {seed}");

@@ -32,20 +32,20 @@ fn c6_live_run_is_held_and_a_takeover_fences_its_driver() {
     let log = Log::new();
     let graph = hanging(&log);
     let outcome = Arc::new(std::sync::Mutex::new(None));
-    let first = graph.run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime()).into_future();
+    let first = graph.run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).runtime(sim.runtime()).into_future();
     let slot = Arc::clone(&outcome);
     sim.runtime().spawn(Box::pin(async move { *slot.lock().unwrap() = Some(first.await) }));
     sim.advance(Duration::from_secs(20));
     assert_eq!(log.take(), ["attempt 1"]);
 
     let began = sim.now();
-    let second = graph.resume("r").checkpoint(&store).on(sim.runtime());
+    let second = graph.resume("r").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(second.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Held { run, .. } if run == "r"), "{error}");
     assert!(sim.now().since(began) < Duration::from_secs(9), "it waits no longer than one lease");
     assert!(outcome.lock().unwrap().is_none());
 
-    let third = graph.resume("r").take_over().checkpoint(&store).timeout(Duration::from_secs(60)).on(sim.runtime());
+    let third = graph.resume("r").take_over().checkpoint(&store).timeout(Duration::from_secs(60)).runtime(sim.runtime());
     let error = sim.run(third.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
     assert_eq!(log.take(), ["attempt 1"], "the new driver runs the node");
@@ -60,7 +60,7 @@ fn c6_driver_that_cannot_renew_stops_its_nodes_before_the_lease_ends() {
     let log = Log::new();
     store.fail_renewals();
     let began = sim.now();
-    let run = hanging(&log).run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime());
+    let run = hanging(&log).run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert_eq!(checkpoint_error(&error).op, "renew");
     let took = sim.now().since(began);
@@ -73,11 +73,11 @@ fn c6_resume_waits_until_the_lease_of_a_dead_driver_expires() {
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.swallow_releases(true);
     store.fail_at(3, WriteFailure::Lost);
-    let run = chain().run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).on(sim.runtime());
+    let run = chain().run(0).id("r").checkpoint(&store).lease(Duration::from_secs(8)).runtime(sim.runtime());
     assert!(sim.run(run.into_future()).is_err());
     store.swallow_releases(false);
     let began = sim.now();
-    let resumed = chain().resume("r").checkpoint(&store).on(sim.runtime());
+    let resumed = chain().resume("r").checkpoint(&store).runtime(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 3);
     assert!(sim.now().since(began) >= Duration::from_secs(7));
     let info = sim.run(async { store.head("r").await }).unwrap();
@@ -94,7 +94,7 @@ fn c6_long_node_keeps_its_lease() {
         Ok::<_, String>(n + 1)
     };
     let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-    let run = graph.run(0).id("r").checkpoint(&store).extension(sim.runtime()).on(sim.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).extension(sim.runtime()).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap(), 1);
     assert_eq!(sim.run(async { store.head("r").await }).unwrap().epoch, 1);
 }
@@ -122,7 +122,7 @@ fn c11_slow_prune_delays_neither_the_next_step_nor_the_release() {
         store.prune_slowly(sim.runtime());
         let token = sim.token();
         let run = countdown(sim.runtime(), rests).run(200).id("r").checkpoint(&store).keep_records(10);
-        let run = run.token(&token).on(sim.runtime()).into_future();
+        let run = run.token(&token).runtime(sim.runtime()).into_future();
         if let Some(micros) = cut_off_after {
             let clock = sim.runtime();
             sim.runtime().spawn(Box::pin(async move {

@@ -53,7 +53,7 @@ fn heads_at_calls_of_a_repeated_effect(once: bool) -> Vec<u64> {
         .set_entry("n")
         .compile()
         .unwrap();
-    sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
+    sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap();
     let heads = heads.lock().unwrap();
     heads.clone()
 }
@@ -92,7 +92,7 @@ fn once_within(timeout: Duration) -> (u32, Result<u32, String>) {
         .set_entry("n")
         .compile()
         .unwrap();
-    let out = sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future());
+    let out = sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future());
     (calls.load(SeqCst), out.map_err(|error| error.to_string()))
 }
 

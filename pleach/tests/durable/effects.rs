@@ -43,7 +43,7 @@ fn c4_recorded_effect_is_not_repeated_by_a_retry() {
             .unwrap();
         let sim = Sim::new(1);
         let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
-        let run = graph.run(1).id("r").extension(outside.clone()).on(sim.runtime());
+        let run = graph.run(1).id("r").extension(outside.clone()).runtime(sim.runtime());
         let run = if stored { run.checkpoint(&store) } else { run };
         assert_eq!(sim.run(run.into_future()).unwrap(), 42);
         assert_eq!((outside.count("charge"), outside.count("attempt")), (1, 3), "stored: {stored}");
@@ -72,11 +72,11 @@ fn c4_crash_repeats_only_unrecorded_effects_with_the_same_key() {
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
             let outside = SideEffects::default();
             store.fail_at(at, fate);
-            let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+            let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
             let mut outcome = sim.run(run.into_future());
             if at < 6 {
                 assert!(matches!(outcome.unwrap_err().fault(), RunFault::Checkpoint(_)));
-                let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+                let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
                 outcome = sim.run(resumed.into_future());
             }
             assert_eq!(outcome.unwrap(), 30);
@@ -112,9 +112,9 @@ fn c4_interrupted_once_effect_is_unknown_after_a_crash() {
         let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
         let outside = SideEffects::default();
         store.fail_at(at, fate);
-        let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
         assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
-        let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+        let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
         let outcome = sim.run(resumed.into_future());
         assert_eq!(outside.all().len(), expected, "{at} {fate:?}");
         match (at, fate) {
@@ -140,7 +140,7 @@ fn c4_repeated_key_in_one_attempt_is_an_error_and_only_ok_is_recorded() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     for stored in [false, true] {
-        let run = one_node(twice).run(0).id("r").on(sim.runtime());
+        let run = one_node(twice).run(0).id("r").runtime(sim.runtime());
         let run = if stored { run.checkpoint(&store) } else { run };
         let error = sim.run(run.into_future()).unwrap_err();
         assert!(fails_with(&error, &EffectError::UsedTwice { key: "charge".into() }), "{error}");
@@ -157,7 +157,7 @@ fn c4_repeated_key_in_one_attempt_is_an_error_and_only_ok_is_recorded() {
         .set_entry("node")
         .compile()
         .unwrap();
-    let run = graph.run(0).id("again").checkpoint(&store).on(sim.runtime());
+    let run = graph.run(0).id("again").checkpoint(&store).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap(), 3);
 }
 
@@ -181,25 +181,25 @@ fn c8_interrupt_pauses_durably_and_another_process_continues() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let graph = asks();
-    let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { run, keys, .. } if run == "r" && *keys == ["approve"]), "{error}");
     let info = sim.run(async { store.head("r").await }).unwrap();
     assert_eq!((info.status, info.wake_at, info.lease_until), (RunStatus::Waiting, None, None));
 
     // Without an answer it pauses again and does not change the store.
-    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     assert!(matches!(sim.run(resumed.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
     // An answer that does not decode or has an unknown key is rejected and consumes nothing.
     let bad = graph.resume("r").resume_with("approve", "maybe").checkpoint(&store).extension(outside.clone());
-    let error = sim.run(bad.on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(bad.runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::AnswerRejected { key, .. } if key == "approve"), "{error}");
     let bad = graph.resume("r").resume_with("aprove", &true).checkpoint(&store).extension(outside.clone());
-    let error = sim.run(bad.on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(bad.runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::AnswerRejected { why, .. } if why.contains("approve")), "{error}");
 
     let answered = graph.resume("r").resume_with("approve", &true).checkpoint(&store).extension(outside.clone());
-    assert_eq!(sim.run(answered.on(sim.runtime()).into_future()).unwrap(), 8);
+    assert_eq!(sim.run(answered.runtime(sim.runtime()).into_future()).unwrap(), 8);
     assert_eq!(outside.count("quote"), 1, "effects before the interrupt are not repeated");
     assert_eq!(sim.run(async { store.head("r").await }).unwrap().status, RunStatus::Finished);
 }
@@ -232,7 +232,7 @@ fn c8_run_pauses_when_every_branch_waits_and_lists_all_keys() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let with = |run: pleach::graph::RunOptions<'static, u32>| {
-        run.extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
+        run.extension(outside.clone()).extension(sim.runtime()).runtime(sim.runtime())
     };
     let error = sim.run(with(graph.run(0).id("r").checkpoint(&store)).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { keys, .. } if *keys == ["a", "b"]), "{error}");
@@ -258,7 +258,7 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
         for fate in [WriteFailure::Lost, WriteFailure::Unanswered] {
             let sim = Sim::new(at);
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
-            let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime());
+            let run = graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime());
             assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Paused { .. }));
             for (name, payload) in [("signal/go", b"20"), ("answer/more", b"21")] {
                 let post = NewMessage::seal("r", name, None, payload.to_vec());
@@ -269,7 +269,7 @@ fn c9_crashed_run_with_an_awaited_message_is_due_at_once() {
             let outcome = loop {
                 let info = sim.run(async { store.head("r").await }).unwrap();
                 assert!(info.wake_at.is_some() || info.status.has_ended(), "{at} {fate:?}: it misses its inbox: {info:?}");
-                match sim.run(graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future()) {
+                match sim.run(graph.resume("r").checkpoint(&store).runtime(sim.runtime()).into_future()) {
                     Err(error) if matches!(error.fault(), RunFault::Checkpoint(_)) => crashes += 1,
                     outcome => break outcome,
                 }
@@ -291,7 +291,7 @@ fn c12_sleep_survives_a_restart_and_keeps_its_first_deadline() {
     let sim = Sim::new(1);
     let (store, outside) = (MemoryStore::on(sim.runtime()), SideEffects::default());
     let token = sim.token();
-    let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).token(&token).on(sim.runtime());
+    let run = graph.run(1).id("r").checkpoint(&store).extension(outside.clone()).token(&token).runtime(sim.runtime());
     let began = sim.now();
     let clock = sim.runtime();
     sim.runtime().spawn(Box::pin(async move {
@@ -302,7 +302,7 @@ fn c12_sleep_survives_a_restart_and_keeps_its_first_deadline() {
     assert!(matches!(error.fault(), RunFault::Cancelled { was_executing: true, .. }), "{error}");
     let info = sim.run(async { store.head("r").await }).unwrap();
     assert_eq!((info.status, info.lease_until), (RunStatus::Waiting, None), "it is released at once");
-    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 2);
     let took = sim.now().since(began).as_secs_f64();
     assert!((100.0..101.0).contains(&took), "{took}");

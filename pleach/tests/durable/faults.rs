@@ -31,7 +31,7 @@ fn c1_record_contains_what_happened_where_and_what_follows() {
     let store = MemoryStore::on(sim.runtime());
     sim.advance(Duration::from_secs(5));
     let graph = chain();
-    let run = graph.run(7).id("r").checkpoint(&store).schema(3).on(sim.runtime());
+    let run = graph.run(7).id("r").checkpoint(&store).schema(3).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap(), 10);
     sim.run(async {
         let info = store.head("r").await.unwrap();
@@ -61,7 +61,7 @@ fn c2_checkpoint_is_reported_before_the_next_node_starts() {
         RunEvent::Checkpointed { sequence } => seen.note(format!("durable {sequence}")),
         _ => {}
     });
-    let run = chain().run(0).id("r").checkpoint(&store).hooks(hooks).on(sim.runtime());
+    let run = chain().run(0).id("r").checkpoint(&store).hooks(hooks).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap(), 3);
     assert_eq!(log.take(), ["start a", "durable 2", "start b", "durable 3", "start c", "durable 4"]);
 }
@@ -89,7 +89,7 @@ fn c2_state_that_changes_in_json_is_rejected_at_commit_and_returned() {
     let store = MemoryStore::on(sim.runtime());
     let grow = |state: Forgetful| async move { Ok::<_, String>(Forgetful { lost: state.lost + 1, ..state }) };
     let graph = Graph::new("forgets").add_node("grow", grow).add_edge("grow", END).set_entry("grow").compile().unwrap();
-    let run = graph.run(Forgetful { kept: 1, lost: 0 }).id("r").checkpoint(&store).on(sim.runtime());
+    let run = graph.run(Forgetful { kept: 1, lost: 0 }).id("r").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     let why = checkpoint_error(&error);
     assert_eq!((why.node.as_str(), why.op), ("grow", "encode"));
@@ -99,13 +99,13 @@ fn c2_state_that_changes_in_json_is_rejected_at_commit_and_returned() {
 
     // NaN has no JSON form that reads back as a number. A set has one, in any order.
     let nan = Graph::new("nan").add_node("n", |_: f64| async { Ok::<_, String>(f64::NAN) }).add_edge("n", END).set_entry("n");
-    let run = nan.compile().unwrap().run(1.0).id("nan").checkpoint(&store).on(sim.runtime());
+    let run = nan.compile().unwrap().run(1.0).id("nan").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert_eq!(checkpoint_error(&error).op, "encode");
     type Set = std::collections::HashSet<String>;
     let fill = |_: Set| async { Ok::<_, String>((0..50).map(|n| n.to_string()).collect::<Set>()) };
     let sets = Graph::new("set").add_node("n", fill).add_edge("n", END).set_entry("n").compile().unwrap();
-    let run = sets.run(Set::new()).id("set").checkpoint(&store).on(sim.runtime());
+    let run = sets.run(Set::new()).id("set").checkpoint(&store).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap().len(), 50);
 }
 
@@ -115,7 +115,7 @@ fn c2_state_above_the_size_limit_is_an_error() {
     let store = MemoryStore::on(sim.runtime());
     let grow = |text: String| async move { Ok::<_, String>(text.repeat(100)) };
     let graph = Graph::new("grows").add_node("grow", grow).add_edge("grow", END).set_entry("grow").compile().unwrap();
-    let run = graph.run("0123456789".to_string()).id("r").checkpoint(&store).max_state_bytes(512).on(sim.runtime());
+    let run = graph.run("0123456789".to_string()).id("r").checkpoint(&store).max_state_bytes(512).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(error.to_string().contains("1012") && error.to_string().contains("512"), "{error}");
     assert_eq!(checkpoint_error(&error).node, "grow");
@@ -127,14 +127,14 @@ fn c2_damaged_record_is_named_and_not_loaded() {
     let sim = Sim::new(1);
     let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
     store.fail_at(3, WriteFailure::Lost);
-    let run = chain().run(0).id("r").checkpoint(&store).on(sim.runtime());
+    let run = chain().run(0).id("r").checkpoint(&store).runtime(sim.runtime());
     assert!(sim.run(run.into_future()).is_err());
     store.damage(2);
-    let resumed = chain().resume("r").checkpoint(&store).on(sim.runtime());
+    let resumed = chain().resume("r").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(resumed.into_future()).unwrap_err();
     assert!(error.to_string().contains("row 2 of run \"r\" is damaged"), "{error}");
     store.damage(0);
-    let resumed = chain().resume("r").checkpoint(&store).on(sim.runtime());
+    let resumed = chain().resume("r").checkpoint(&store).runtime(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 3);
 }
 
@@ -151,7 +151,7 @@ fn c10_best_effort_run_continues_without_the_store_and_reports_it() {
                 seen.note(error.to_string());
             }
         });
-        let run = chain().run(0).id("r").checkpoint(&store).best_effort().hooks(hooks).on(sim.runtime());
+        let run = chain().run(0).id("r").checkpoint(&store).best_effort().hooks(hooks).runtime(sim.runtime());
         assert_eq!(sim.run(run.into_future()).unwrap(), 3);
         assert_eq!(log.take().len(), 1);
         let info = sim.run(async { store.head("r").await }).unwrap();
@@ -172,12 +172,12 @@ fn f4_result_is_kept_when_the_router_fails_and_resume_only_routes() {
     let route = move |_: &u32| if broken.load(SeqCst) { "nowhere" } else { END };
     let graph = Graph::new("routes").add_node("node", node).add_conditional_edge("node", [END], route).set_entry("node");
     let graph = graph.compile().unwrap();
-    let run = graph.run(0).id("r").checkpoint(&store).on(sim.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Router(_)), "{error}");
     assert_eq!(error.into_state(), Some(1));
     is_broken.store(false, SeqCst);
-    let resumed = graph.resume("r").checkpoint(&store).max_iterations(1).on(sim.runtime());
+    let resumed = graph.resume("r").checkpoint(&store).max_iterations(1).runtime(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 1);
     assert_eq!(visits.load(SeqCst), 1);
 }
@@ -194,7 +194,7 @@ fn f5_failed_node_in_a_stored_run_returns_the_state_before_it() {
         .set_entry("a")
         .compile()
         .unwrap();
-    let run = graph.run(5).id("r").checkpoint(&store).on(sim.runtime());
+    let run = graph.run(5).id("r").checkpoint(&store).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "b"));
     assert_eq!(error.into_state(), Some(6));
@@ -213,20 +213,20 @@ fn f6_visit_count_continues_after_a_resume() {
         .compile()
         .unwrap();
     store.fail_at(4, WriteFailure::Lost);
-    let run = graph.run(0).id("r").checkpoint(&store).max_iterations(6).on(sim.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).max_iterations(6).runtime(sim.runtime());
     assert!(matches!(sim.run(run.into_future()).unwrap_err().fault(), RunFault::Checkpoint(_)));
     for _ in 0..2 {
-        let resumed = graph.resume("r").checkpoint(&store).max_iterations(6).on(sim.runtime());
+        let resumed = graph.resume("r").checkpoint(&store).max_iterations(6).runtime(sim.runtime());
         let error = sim.run(resumed.into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::MaxIterations { limit: 6, .. }), "{error}");
         assert_eq!(error.into_state(), Some(6));
     }
-    let resumed = graph.resume("r").checkpoint(&store).max_iterations(10).on(sim.runtime());
+    let resumed = graph.resume("r").checkpoint(&store).max_iterations(10).runtime(sim.runtime());
     assert_eq!(sim.run(resumed.into_future()).unwrap(), 10);
 }
 
 fn options<'a>(run: RunOptions<'a, u32>, sim: &Sim, log: &Log) -> RunOptions<'a, u32> {
-    run.extension(log.clone()).extension(sim.runtime()).on(sim.runtime())
+    run.extension(log.clone()).extension(sim.runtime()).runtime(sim.runtime())
 }
 
 /// A node that logs its name and fails on demand.
@@ -347,20 +347,20 @@ fn c10_unknown_run_wrong_graph_and_invalid_id_are_clear_errors() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let graph = chain();
-    let error = sim.run(graph.resume("missing").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(graph.resume("missing").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(error.to_string().contains("run \"missing\" does not exist"), "{error}");
-    sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
+    sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap();
     let other = Graph::new("other").add_node("a", add_one).add_edge("a", END).set_entry("a").compile().unwrap();
-    let error = sim.run(other.resume("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(other.resume("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Mismatch(why) if why.stored == "chain" && why.given == "other"), "{error}");
     for id in ["", "a\0b", &"x".repeat(10_000)] {
-        let error = sim.run(graph.run(0).id(id).checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
+        let error = sim.run(graph.run(0).id(id).checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap_err();
         assert_eq!((checkpoint_error(&error).op, error.into_state()), ("create", Some(0)), "{id:?}");
     }
     let odd = "'; DROP TABLE run; -- \u{202e}\n";
-    assert_eq!(sim.run(graph.run(0).id(odd).checkpoint(&store).on(sim.runtime()).into_future()).unwrap(), 3);
+    assert_eq!(sim.run(graph.run(0).id(odd).checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap(), 3);
     // A run that has ended returns its state again.
-    assert_eq!(sim.run(graph.resume(odd).checkpoint(&store).on(sim.runtime()).into_future()).unwrap(), 3);
-    let error = sim.run(graph.run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
+    assert_eq!(sim.run(graph.resume(odd).checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap(), 3);
+    let error = sim.run(graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Exists { run } if run == "r"), "{error}");
 }

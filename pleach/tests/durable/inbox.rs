@@ -17,7 +17,7 @@ fn asking() -> CompiledGraph<u32> {
 }
 
 async fn queued(sim: &Sim, store: &MemoryStore) -> RunRemote {
-    asking().run(4).id("r").on(sim.runtime()).checkpoint(store).enqueue().await.unwrap()
+    asking().run(4).id("r").runtime(sim.runtime()).checkpoint(store).enqueue().await.unwrap()
 }
 
 /// Resumes the run and logs the messages that it rejected.
@@ -28,7 +28,7 @@ async fn resumed(sim: &Sim, store: &MemoryStore, rejected: &Log<String>) -> Resu
             rejected.push(format!("{name}: {why}"));
         }
     });
-    asking().resume("r").checkpoint(store).on(sim.runtime()).hooks(hooks).await
+    asking().resume("r").checkpoint(store).runtime(sim.runtime()).hooks(hooks).await
 }
 
 async fn names(store: &MemoryStore) -> Vec<String> {
@@ -60,13 +60,13 @@ fn c9_run_with_a_full_inbox_can_be_paused_answered_and_cancelled() {
         remote.resume_with("approve", &7).await.unwrap();
         assert_eq!(resumed(&sim, &store, &rejected).await.unwrap(), 11);
 
-        let other = asking().run(4).id("other").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let other = asking().run(4).id("other").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         for _ in 0..INBOX_MAX {
             other.signal("unread", &1).await.unwrap();
         }
         other.cancel("enough").await.unwrap();
         other.cancel("once more").await.unwrap();
-        let error = asking().resume("other").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
+        let error = asking().resume("other").checkpoint(&store).runtime(sim.runtime()).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Cancelled { .. }) && error.to_string().contains("enough"), "{error}");
         assert_eq!(store.head("other").await.unwrap().status, RunStatus::Cancelled);
     });
@@ -152,7 +152,7 @@ fn c9_sleeping_run_takes_a_damaged_message_with_a_separate_commit() {
     let graph = Graph::new("sleeping").add_node("sleep", sleeping).add_edge("sleep", END).set_entry("sleep").compile().unwrap();
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+    let run = graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).into_future();
     let post = async {
         sim.sleep(Duration::from_secs(5)).await;
         post_damaged(&store, "signal/go").await;

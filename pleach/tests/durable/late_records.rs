@@ -58,7 +58,7 @@ fn c9_signal_stays_in_the_inbox_until_its_record_is_durable() {
         let (sim, outside) = (Sim::new(write), SideEffects::default());
         let store = slow_store(&sim);
         sim.run(async {
-            graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             RunRemote::new(&store, "r").signal("go", &7).await.unwrap();
             store.fail_at(1 + write, fate);
             let drive = || with(&sim, &outside, graph.resume("r").checkpoint(&store).max_commit_records(1));

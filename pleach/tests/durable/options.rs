@@ -25,7 +25,7 @@ fn counting_to(last: u32) -> CompiledGraph<u32> {
 }
 
 fn run(world: &SideEffects, n: u32) -> RunOptions<'static, u32> {
-    ten().run(n).id("r").on(world.sim.runtime())
+    ten().run(n).id("r").runtime(world.sim.runtime())
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn c2_max_state_bytes_can_be_set_before_the_store() {
 #[test]
 fn c11_keep_records_can_be_set_before_the_store() {
     let world = SideEffects::new(1);
-    let run = counting_to(300).run(0).id("r").on(world.sim.runtime());
+    let run = counting_to(300).run(0).id("r").runtime(world.sim.runtime());
     world.end(run.keep_records(2).checkpoint(&world.store)).unwrap();
     assert!(world.rows("r").len() < 90, "{} records are kept", world.rows("r").len());
 }
@@ -75,7 +75,7 @@ fn c6_lease_can_be_set_before_the_store() {
         Ok::<_, String>(n)
     };
     let graph = Graph::new("hangs").add_node("hang", node).add_edge("hang", END).set_entry("hang").compile().unwrap();
-    let run = graph.run(0).id("r").on(world.sim.runtime()).lease(Duration::from_secs(7)).checkpoint(&world.store);
+    let run = graph.run(0).id("r").runtime(world.sim.runtime()).lease(Duration::from_secs(7)).checkpoint(&world.store);
     let mut run = run.into_future();
     world.sim.run(async { assert!(futures::poll!(&mut run).is_pending()) });
     assert_eq!(world.info("r").lease_until, Some(Timestamp::from_millis(7_000)));
@@ -111,7 +111,7 @@ fn c8_unserializable_answer_is_rejected_with_its_key() {
 #[test]
 fn c15_worker_with_a_zero_lease_is_rejected_at_start() {
     let world = SideEffects::new(1);
-    let worker = Worker::new(&world.store).graph(&ten()).lease(Duration::ZERO).on(world.sim.runtime());
+    let worker = Worker::new(&world.store).graph(&ten()).lease(Duration::ZERO).runtime(world.sim.runtime());
     let fault = worker.start().expect_err("a zero lease is rejected");
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
     assert!(error.to_string().contains("lease"), "{error}");

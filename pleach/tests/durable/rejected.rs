@@ -234,7 +234,8 @@ fn f5_run_cancelled_before_its_start_returns_its_state() {
     let store = MemoryStore::on(sim.runtime());
     let token = sim.token();
     token.cancel(Cause::Because("enough".into()));
-    let error = sim.run(graph.run(1).id("r").checkpoint(&store).token(&token).on(sim.runtime()).into_future()).unwrap_err();
+    let error =
+        sim.run(graph.run(1).id("r").checkpoint(&store).token(&token).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { .. }));
     assert_eq!(error.into_state(), Some(1));
 }

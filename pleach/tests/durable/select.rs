@@ -83,9 +83,9 @@ fn c9_no_signal_is_lost_when_its_wait_is_dropped() {
         let store = MemoryStore::on(sim.runtime());
         let slow = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
         sim.run(async {
-            let run = collecting().run(Vec::new()).id("r").max_iterations(9).on(sim.runtime());
+            let run = collecting().run(Vec::new()).id("r").max_iterations(9).runtime(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
-            let drive = async { collecting().resume("r").checkpoint(&slow).on(sim.runtime()).await };
+            let drive = async { collecting().resume("r").checkpoint(&slow).runtime(sim.runtime()).await };
             let (ended, ()) = futures::join!(drive, send_all(sim, &remote));
             assert_eq!(ended.unwrap(), expected());
         });
@@ -97,12 +97,12 @@ fn c9_no_signal_is_lost_when_waits_are_dropped_and_drivers_die() {
     explore(0..200, |sim| {
         let store = MemoryStore::on(sim.runtime());
         sim.run(async {
-            let run = collecting().run(Vec::new()).id("r").on(sim.runtime());
+            let run = collecting().run(Vec::new()).id("r").runtime(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
             let drive = async {
                 loop {
                     let mortal = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
-                    let run = collecting().resume("r").take_over().checkpoint(&mortal).on(sim.runtime()).into_future();
+                    let run = collecting().resume("r").take_over().checkpoint(&mortal).runtime(sim.runtime()).into_future();
                     let dies = Box::pin(sim.sleep(Duration::from_millis(20 + sim.runtime().random() % 120)));
                     match select(run, dies).await {
                         Either::Left((ended, _)) => break ended.unwrap(),
@@ -139,8 +139,8 @@ fn c9_signal_of_a_dropped_wait_goes_to_another_open_wait() {
     };
     let graph = Graph::new("two").add_node("two", two).add_edge("two", END).set_entry("two").compile().unwrap();
     sim.run(async {
-        let remote = graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-        let drive = async { graph.resume("r").checkpoint(&slow).on(sim.runtime()).await };
+        let remote = graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let drive = async { graph.resume("r").checkpoint(&slow).runtime(sim.runtime()).await };
         let send = async {
             sim.sleep(Duration::from_millis(11)).await;
             remote.signal("go", &7).await.unwrap();
@@ -164,7 +164,7 @@ fn c8_invalid_key_fails_its_node() {
             let graph = Graph::new("asking").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
             sim.run(async {
                 let store = MemoryStore::on(sim.runtime());
-                let error = graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
+                let error = graph.run(1).id("r").runtime(sim.runtime()).checkpoint(&store).await.unwrap_err();
                 let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
                 let pleach::supervise::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
                 assert!(matches!(reason.downcast_ref(), Some(EffectError::InvalidKey { .. })), "{reason}");
@@ -186,13 +186,13 @@ fn c8_longest_key_can_be_answered() {
     let graph = Graph::new("asking").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
-        assert!(graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).await.is_err(), "it waits");
+        assert!(graph.run(1).id("r").runtime(sim.runtime()).checkpoint(&store).await.is_err(), "it waits");
         let remote = RunRemote::new(&store, "r");
         remote.resume_with(&key, &10).await.unwrap();
         remote.signal(&key, &100).await.unwrap();
         let longer = remote.signal(&format!("{key}k"), &1).await;
         assert!(matches!(longer, Err(RunControlError::Store(StoreError::TooLarge { .. }))), "{longer:?}");
-        assert_eq!(graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 111);
+        assert_eq!(graph.resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap(), 111);
         assert_eq!(store.head("r").await.unwrap().last_message, 2);
     });
 }
@@ -204,10 +204,11 @@ fn c10_long_id_is_rejected_and_shortened_in_the_error() {
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
         let long = "x".repeat(10 << 20);
-        let error = graph.run(vec![]).id(long.as_str()).on(sim.runtime()).checkpoint(&store).await.unwrap_err().to_string();
+        let error =
+            graph.run(vec![]).id(long.as_str()).runtime(sim.runtime()).checkpoint(&store).await.unwrap_err().to_string();
         assert!(error.len() < 500 && error.contains("run id is too large: 10485760"), "{}", &error[..500.min(error.len())]);
         assert!(error.ends_with("choose a shorter one"), "{error}");
-        let error = graph.resume(long.as_str()).checkpoint(&store).on(sim.runtime()).await.unwrap_err().to_string();
+        let error = graph.resume(long.as_str()).checkpoint(&store).runtime(sim.runtime()).await.unwrap_err().to_string();
         assert!(error.len() < 500, "{}", &error[..500.min(error.len())]);
         let error = RunRemote::new(&store, long.as_str()).pause().await.unwrap_err().to_string();
         assert!(error.len() < 500, "{}", &error[..500.min(error.len())]);
@@ -221,7 +222,7 @@ fn c8_message_too_large_to_record_is_rejected_and_the_node_keeps_waiting() {
     let graph = Graph::new("waiting").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
-        let small = |run: pleach::graph::RunOptions<'static, String>| run.on(sim.runtime()).max_state_bytes(10_000);
+        let small = |run: pleach::graph::RunOptions<'static, String>| run.runtime(sim.runtime()).max_state_bytes(10_000);
         assert!(small(graph.run(String::new()).id("r").checkpoint(&store)).await.is_err(), "it waits");
         let remote = RunRemote::new(&store, "r");
         remote.signal("go", &"x".repeat(9_999)).await.unwrap();

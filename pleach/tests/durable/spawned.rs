@@ -103,10 +103,10 @@ fn c12_worker_sees_at_once_that_a_spawned_subgraph_waits() {
     for seed in 0..20 {
         let sim = Sim::new(seed);
         let store = MemoryStore::on(sim.runtime());
-        let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
         sim.run(async {
             let claimed = sim.now();
-            graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).enqueue().await.unwrap();
+            graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).enqueue().await.unwrap();
             while store.head("r").await.unwrap().status != RunStatus::Waiting {
                 sim.sleep(Duration::from_millis(10)).await;
             }

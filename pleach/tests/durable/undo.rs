@@ -296,7 +296,7 @@ fn f12_run_that_cannot_read_its_store_reports_what_it_undid() {
 
 /// The outcome of the run as read from the store.
 fn outcome(world: &SideEffects, graph: &CompiledGraph<Names>) -> RunError<Names> {
-    world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err()
+    world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future()).unwrap_err()
 }
 
 #[test]

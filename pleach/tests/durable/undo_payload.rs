@@ -58,7 +58,7 @@ async fn check(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>) {
             let (log, id) = (Log::new(), format!("undo payload {number} {with_effect}"));
             drop(store.delete(&id).await);
             let graph = paying(payment, with_effect, &log);
-            let error = graph.run(1).id(&*id).on(Arc::clone(&runtime)).checkpoint(store).await.unwrap_err();
+            let error = graph.run(1).id(&*id).runtime(Arc::clone(&runtime)).checkpoint(store).await.unwrap_err();
             let RunFault::Node(node) = error.fault() else { panic!("{error}") };
             let pleach::supervise::Reason::Error(reason) = &*node.reason else { panic!("{error}") };
             assert!(matches!(reason.downcast_ref(), Some(EffectError::Unstorable { .. })), "{error}");
@@ -69,7 +69,7 @@ async fn check(store: &(impl Store + Clone), runtime: Arc<dyn Runtime>) {
     let (log, payment) = (Log::new(), Payment { discount: Some(Some(7)), rate: 0.1 });
     let graph = paying(&payment, true, &log);
     drop(store.delete("undo payload").await);
-    let error = graph.run(1).id("undo payload").on(runtime).checkpoint(store).await.unwrap_err();
+    let error = graph.run(1).id("undo payload").runtime(runtime).checkpoint(store).await.unwrap_err();
     assert_eq!(log.take(), ["paid".to_string(), format!("{payment:?}")], "{error}");
     store.delete("undo payload").await.unwrap();
 }
@@ -86,7 +86,7 @@ fn f12_undo_payload_is_compared_in_runs_without_a_store() {
     sim.run(async {
         let log = Log::new();
         let graph = paying(&Payment { discount: Some(None), rate: 1.0 }, true, &log);
-        let error = graph.run(1).on(sim.runtime()).await.unwrap_err();
+        let error = graph.run(1).runtime(sim.runtime()).await.unwrap_err();
         assert!(error.to_string().contains("changes when it is written to JSON"), "{error}");
         assert!(log.take().is_empty());
     });

@@ -43,7 +43,7 @@ fn f12_undos_of_a_stored_run_resume_after_a_crash() {
             let store = FlakyStore::new(MemoryStore::on(sim.runtime()));
             let outside = SideEffects::default();
             store.fail_at(at, fate);
-            let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+            let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
             let mut error = sim.run(run.into_future()).unwrap_err();
             for _ in 0..3 {
                 let info = sim.run(async { store.head("r").await }).unwrap();
@@ -51,7 +51,7 @@ fn f12_undos_of_a_stored_run_resume_after_a_crash() {
                     break;
                 }
                 crashes += 1;
-                let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+                let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
                 error = sim.run(resumed.into_future()).unwrap_err();
             }
             let info = sim.run(async { store.head("r").await }).unwrap();
@@ -64,7 +64,7 @@ fn f12_undos_of_a_stored_run_resume_after_a_crash() {
             assert!(undone.len() <= 4);
             assert!(outside.count("did") <= 4, "{:?}", outside.all());
             // A compensated run has ended.
-            let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+            let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
             let error = sim.run(resumed.into_future()).unwrap_err();
             assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
         }
@@ -97,7 +97,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
                 records.happen(format!("record {sequence}"));
             }
         });
-        run.hooks(hooks).extension(outside.clone()).extension(sim.runtime()).on(sim.runtime())
+        run.hooks(hooks).extension(outside.clone()).extension(sim.runtime()).runtime(sim.runtime())
     };
     let first = with(graph.run(1).id("r").checkpoint(&store)).into_future();
     sim.runtime().spawn(Box::pin(async move { drop(first.await) }));
@@ -142,13 +142,13 @@ fn f12_resume_continues_after_a_failed_undo() {
         }
         graph.add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile().unwrap()
     };
-    let run = graph_failing.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let run = graph_failing.run(0).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     let Some(Compensation::CompensationFailed { node, left, .. }) = error.compensation() else { panic!("{error}") };
     assert_eq!((node.as_str(), left.as_slice()), ("b", ["a".to_string()].as_slice()));
     assert_eq!(sim.run(async { store.head("r").await }).unwrap().status, RunStatus::CompensationFailed);
     *broken.lock().unwrap() = false;
-    let resumed = graph_failing.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let resumed = graph_failing.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     let error = sim.run(resumed.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "c"), "{error}");
     assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if *undone == ["b", "a"]), "{error}");
@@ -164,11 +164,11 @@ fn f12_failure_that_cannot_be_stored_is_a_store_error_without_undos() {
     // Writes: the start, three effects, two steps and the undo of the failed node; then the end,
     // which is lost.
     store.fail_at(7, WriteFailure::Lost);
-    let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
     assert_eq!((outside.count("undid"), error.compensation()), (0, None));
-    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).on(sim.runtime());
+    let resumed = graph.resume("r").checkpoint(&store).extension(outside.clone()).runtime(sim.runtime());
     let error = sim.run(resumed.into_future()).unwrap_err();
     assert!(matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone.len() == 3), "{error}");
 }

@@ -80,7 +80,7 @@ where
     let graph = || everywhere::<T>(Arc::clone(&undone));
     let begins = Everywhere { states: values.clone(), effect: None };
     let remote = RunRemote::new(store, "r");
-    let run = graph().run(begins.clone()).id("r").on(Arc::clone(&runtime));
+    let run = graph().run(begins.clone()).id("r").runtime(Arc::clone(&runtime));
     let mut ended = run.checkpoint(store).await.map(drop);
     for step in 0..3 {
         let error = ended.unwrap_err();
@@ -90,7 +90,7 @@ where
             1 => remote.signal("signal", &values).await.unwrap(),
             _ => remote.resume_with("item", &0).await.unwrap(),
         }
-        ended = graph().resume("r").checkpoint(store).on(Arc::clone(&runtime)).await.map(drop);
+        ended = graph().resume("r").checkpoint(store).runtime(Arc::clone(&runtime)).await.map(drop);
     }
     let error = ended.unwrap_err().to_string();
     let expected = Everywhere { states: values.clone(), effect: Some(values.clone()) };
@@ -200,7 +200,7 @@ proptest! {
         let sim = Sim::new(1);
         let store = MemoryStore::on(sim.runtime());
         let run = |state: Vec<Shape>, graph: CompiledGraph<Vec<Shape>>, id: &'static str| {
-            sim.run(async { graph.run(state).id(id).on(sim.runtime()).checkpoint(&store).await })
+            sim.run(async { graph.run(state).id(id).runtime(sim.runtime()).checkpoint(&store).await })
         };
         // As a state: rejected before the run begins.
         let as_state = run(vec![value.clone()], keeping(Shape::Unit), "state");
@@ -245,9 +245,9 @@ fn c2_skipped_fields_are_found_by_comparing_states() {
         let store = MemoryStore::on(sim.runtime());
         let plain = skipping().compile().unwrap();
         // A store cannot see what serde skips.
-        assert!(plain.run(begins.clone()).id("plain").on(sim.runtime()).checkpoint(&store).await.is_ok());
+        assert!(plain.run(begins.clone()).id("plain").runtime(sim.runtime()).checkpoint(&store).await.is_ok());
         let comparing = skipping().compare_states().compile().unwrap();
-        let error = comparing.run(begins.clone()).id("compared").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
+        let error = comparing.run(begins.clone()).id("compared").runtime(sim.runtime()).checkpoint(&store).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)) && error.to_string().contains("not equal"), "{error}");
         assert_eq!(error.into_state(), Some(Skipping { seen: 1, unseen: 7 }), "the state is returned");
         assert_eq!(store.head("compared").await.unwrap().head, 1, "nothing was committed");
@@ -275,7 +275,7 @@ fn c4_effect_result_is_compared_on_request() {
         .unwrap();
     sim.run(async {
         let store = MemoryStore::on(sim.runtime());
-        let error = graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).await.unwrap_err();
+        let error = graph.run(1).id("r").runtime(sim.runtime()).checkpoint(&store).await.unwrap_err();
         assert!(error.to_string().contains("changes when it is written to JSON"), "{error}");
         assert!(log.take().is_empty());
     });

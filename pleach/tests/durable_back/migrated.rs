@@ -369,7 +369,7 @@ fn c5_outcome_of_an_earlier_schema_is_migrated_or_rejected() {
     let world = SideEffects::new(1);
     assert_eq!(world.end(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
     let graph = paying::<Cents>();
-    let outcome = || graph.outcome_of("r", &world.store).on(world.sim.runtime());
+    let outcome = || graph.outcome_of("r", &world.store).runtime(world.sim.runtime());
     for rejected in [outcome(), outcome().schema(2)] {
         let error = world.sim.run(rejected.into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{error}");

@@ -176,7 +176,7 @@ impl Simulation<'_> {
     fn set(&self, run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
         let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
         let migrations = (1..self.schema).fold(Migrations::new(), |migrations, from| migrations.state(from, same));
-        let run = run.on(self.sim.runtime()).schema(self.schema).migrations(&migrations).keep_records(10_000);
+        let run = run.runtime(self.sim.runtime()).schema(self.schema).migrations(&migrations).keep_records(10_000);
         run.extension(self.outside.clone())
     }
 

@@ -39,8 +39,8 @@ fn chain() -> CompiledGraph<Names> {
 
 /// The last state of the run after this worker drove it to its end.
 fn driven_by(world: &SideEffects, worker: Worker, graph: &CompiledGraph<Names>) -> Names {
-    let worker = worker.on(world.sim.runtime()).start().unwrap();
-    let end = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap();
+    let worker = worker.runtime(world.sim.runtime()).start().unwrap();
+    let end = world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future()).unwrap();
     world.sim.run(worker.close(Duration::from_secs(1)));
     end
 }
@@ -60,7 +60,7 @@ fn c5_run_resumes_at_a_named_node_with_its_state_and_new_keys() {
         let (world, graph) = before_c();
         let first = world.stage.starts.take();
         let head = world.info("r").head;
-        let end = world.end(world.resume(&graph, |run| run).from(node)).unwrap();
+        let end = world.end(world.resume(&graph, |run| run).start_at(node)).unwrap();
         let again = world.stage.starts.take();
         let (from_a, from_b, from_c) = (["a", "b", "c"], ["b", "c"], ["c"]);
         let before_fan_out: &[&str] = match node {
@@ -84,20 +84,20 @@ fn c5_resume_at_a_node_combines_with_states_forks_and_rewinds() {
     let (world, graph) = before_c();
     let other = |_: Names| vec!["other".to_string()];
     let fork = graph.resume("r").with_state(other).fork_as("fork").checkpoint(&world.store);
-    assert_eq!(world.end(world.here(fork).from("d")).unwrap(), ["other", "d"]);
+    assert_eq!(world.end(world.here(fork).start_at("d")).unwrap(), ["other", "d"]);
     assert_eq!(world.info("r").status, RunStatus::Running, "the origin is unchanged");
-    let back = world.resume(&graph, |run: Resume<Names>| run.rewind_to(2)).from("c");
+    let back = world.resume(&graph, |run: Resume<Names>| run.rewind_to(2)).start_at("c");
     assert_eq!(world.end(back).unwrap(), ["a", "c", "left", "right", "d"]);
     // An ended run continues with its final state.
-    let ended = world.resume(&graph, |run: Resume<Names>| run).from("d");
+    let ended = world.resume(&graph, |run: Resume<Names>| run).start_at("d");
     assert_eq!(world.end(ended).unwrap(), ["a", "c", "left", "right", "d", "d"]);
-    let changed = world.resume(&graph, |run: Resume<Names>| run.with_state(|_| vec![])).from("b");
+    let changed = world.resume(&graph, |run: Resume<Names>| run.with_state(|_| vec![])).start_at("b");
     assert_eq!(world.end(changed).unwrap(), ["b", "c", "left", "right", "d"]);
     // After a crash, a resume continues at that node.
     let (world, graph) = before_c();
     let store = FlakyStore::new(world.store.clone());
     store.fail_at(2, WriteFailure::Lost);
-    let resumed = world.here(graph.resume("r").checkpoint(&store)).from("d");
+    let resumed = world.here(graph.resume("r").checkpoint(&store)).start_at("d");
     assert!(matches!(world.end(resumed).unwrap_err().fault(), RunFault::Checkpoint(_)));
     assert_eq!(world.end(world.resume(&graph, |run| run)).unwrap(), ["a", "b", "d"]);
 }
@@ -106,20 +106,20 @@ fn c5_resume_at_a_node_combines_with_states_forks_and_rewinds() {
 fn c5_resume_at_a_node_keeps_earlier_undos() {
     let (world, graph) = before_c();
     world.stage.fail(&["d"]);
-    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    let error = world.end(world.resume(&graph, |run| run).start_at("d")).unwrap_err();
     assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["a".into()] }), "{error}");
     // The run was undone: only an earlier record can be rewound to.
-    let error = world.end(world.resume(&graph, |run| run).from("b")).unwrap_err();
+    let error = world.end(world.resume(&graph, |run| run).start_at("b")).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
     world.stage.fail(&[]);
-    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(3)).from("d")).unwrap(), ["a", "b", "d"]);
+    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(3)).start_at("d")).unwrap(), ["a", "b", "d"]);
 }
 
 #[test]
 fn c5_resume_at_an_invalid_node_is_rejected_and_changes_nothing() {
     let (world, graph) = before_c();
     let before = world.info("r");
-    let start = |node: &str| match world.end(world.resume(&graph, |run| run).from(node)).unwrap_err().into_fault() {
+    let start = |node: &str| match world.end(world.resume(&graph, |run| run).start_at(node)).unwrap_err().into_fault() {
         RunFault::Start(error) => error,
         other => panic!("{other}"),
     };
@@ -129,7 +129,7 @@ fn c5_resume_at_an_invalid_node_is_rejected_and_changes_nothing() {
     world.stage.hang(&["left"]);
     world.leave(world.resume(&graph, |run| run));
     let head = world.info("r").head;
-    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    let error = world.end(world.resume(&graph, |run| run).start_at("d")).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Branched { open, .. }) if *open == ["c"]), "{error}");
     assert_eq!(world.info("r").head, head);
     // Also while it is being undone.
@@ -137,7 +137,7 @@ fn c5_resume_at_an_invalid_node_is_rejected_and_changes_nothing() {
     world.stage.fail(&["d", "a"]);
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.compensation(), Some(Compensation::CompensationFailed { .. })), "{error}");
-    let error = world.end(world.resume(&graph, |run| run).from("d")).unwrap_err();
+    let error = world.end(world.resume(&graph, |run| run).start_at("d")).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Resume(ResumeError::Undoing { .. })), "{error}");
     assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
 }
@@ -147,7 +147,7 @@ fn c9_worker_ignores_the_start_node_of_its_run_options() {
     let (world, graph) = before_c();
     let stage = world.stage.clone();
     let clock = world.sim.runtime();
-    let options = move |run: RunOptions<'static, Names>| run.from("a").extension(stage.clone()).extension(clock.clone());
+    let options = move |run: RunOptions<'static, Names>| run.start_at("a").extension(stage.clone()).extension(clock.clone());
     let worker = Worker::new(&world.store).graph_with(&graph, options);
     let end = driven_by(&world, worker, &graph);
     assert_eq!(end, ["a", "b", "c", "left", "right", "d"]);

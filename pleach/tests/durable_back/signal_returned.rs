@@ -89,7 +89,7 @@ async fn send_all(sim: &Sim, remote: &RunRemote) {
 async fn drive(sim: &Sim, graph: &CompiledGraph<Vec<u32>>, store: &MemoryStore, life_max: Duration) -> Vec<u32> {
     loop {
         let mortal = FailingConnection::new(store.clone()).slow(sim.runtime(), COMMIT);
-        let run = graph.resume("r").take_over().checkpoint(&mortal).max_iterations(100_000).on(sim.runtime());
+        let run = graph.resume("r").take_over().checkpoint(&mortal).max_iterations(100_000).runtime(sim.runtime());
         let life = 20 + sim.runtime().random() % life_max.as_millis() as u64;
         let dies = Box::pin(sim.sleep(Duration::from_millis(life)));
         match select(run.into_future(), dies).await {
@@ -110,7 +110,7 @@ fn check_all_received(life_max: Duration) {
         let store = MemoryStore::on(sim.runtime());
         let graph = GRAPHS[(sim.runtime().random() % 3) as usize]();
         sim.run(async {
-            let run = graph.run(Vec::new()).id("r").on(sim.runtime());
+            let run = graph.run(Vec::new()).id("r").runtime(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
             let driven = Box::pin(drive(sim, &graph, &store, life_max));
             let Either::Left((mut seen, _)) = select(driven, Box::pin(send_all(sim, &remote))).await else {
@@ -180,10 +180,10 @@ fn c9_signal_posted_while_the_inbox_is_read_is_not_lost() {
         let slow = SlowStore::new(store.clone(), sim.runtime(), Duration::from_millis(6));
         let graph = beside(&sim.runtime());
         sim.run(async {
-            let run = graph.run(Vec::new()).id("r").on(sim.runtime());
+            let run = graph.run(Vec::new()).id("r").runtime(sim.runtime());
             let remote = run.checkpoint(&store).enqueue().await.unwrap();
-            let other = graph.run(Vec::new()).id("other").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-            let driven = graph.resume("r").checkpoint(&slow).max_iterations(100_000).on(sim.runtime()).into_future();
+            let other = graph.run(Vec::new()).id("other").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            let driven = graph.resume("r").checkpoint(&slow).max_iterations(100_000).runtime(sim.runtime()).into_future();
             let (ended, ()) = futures::join!(driven, async {
                 for number in 0..SENT {
                     sim.sleep(Duration::from_millis(sim.runtime().random() % 40)).await;

@@ -56,7 +56,7 @@ impl Suspended {
         graph: &CompiledGraph<u32>,
         how: impl FnOnce(RunOptions<'static, u32>) -> RunOptions<'static, u32>,
     ) -> Result<u32, RunError<u32>> {
-        let run = how(graph.run(0).id("r").checkpoint(&self.store).lease(LEASE)).on(self.process.runtime());
+        let run = how(graph.run(0).id("r").checkpoint(&self.store).lease(LEASE)).runtime(self.process.runtime());
         let suspend = async {
             self.sim.sleep(Duration::from_secs(10)).await;
             self.process.suspend(HOUR).await;
@@ -94,13 +94,14 @@ fn c12_backoff_counts_the_time_of_a_suspended_machine() {
 fn c12_worker_run_sleeps_by_the_clock_of_the_store() {
     let world = Suspended::new();
     let graph = sleeper();
-    let worker = Worker::new(&world.store).graph(&graph).lease(LEASE).patience(HOUR * 24).on(world.process.runtime());
+    let worker =
+        Worker::new(&world.store).graph(&graph).lease(LEASE).hold_waiting_for(HOUR * 24).runtime(world.process.runtime());
     let worker = worker.start().unwrap();
     world.sim.run(async {
-        graph.run(0).id("r").on(world.sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
+        graph.run(0).id("r").runtime(world.sim.runtime()).checkpoint(&world.store).enqueue().await.unwrap();
         world.sim.sleep(Duration::from_secs(10)).await;
         world.process.suspend(HOUR).await;
-        assert_eq!(graph.outcome_of("r", &world.store).on(world.sim.runtime()).await.unwrap(), 1);
+        assert_eq!(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).await.unwrap(), 1);
     });
     let took = world.sim.now().since_start();
     assert!(took < HOUR * 2 + LEASE * 2, "{took:?}");
@@ -138,7 +139,7 @@ fn c12_driver_is_never_ahead_of_the_clock_of_a_slow_store() {
                 Ok(())
             }
         });
-        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(sim.runtime());
         assert_eq!(sim.run(run.into_future()).unwrap(), 1);
         assert_eq!(early_reads.take(), []);
     });

@@ -15,7 +15,7 @@ fn c15_close_releases_the_runs_of_a_claim_in_flight() {
             let connection = FailingConnection::new(shared.store.clone()).slow_claims(sim.runtime(), Duration::from_secs(3));
             sim.run(async {
                 enqueue(&shared, &graph, 4).await;
-                let worker = Worker::new(&connection).graph(&graph).on(sim.runtime()).start().unwrap();
+                let worker = Worker::new(&connection).graph(&graph).runtime(sim.runtime()).start().unwrap();
                 while shared.store.head("run 0").await.unwrap().owner.is_none() {
                     sim.sleep(Duration::from_millis(1)).await;
                 }
@@ -39,7 +39,7 @@ fn c15_close_does_not_wait_for_an_unanswered_claim() {
     let connection = FailingConnection::new(shared.store.clone());
     connection.kill();
     sim.run(async {
-        let worker = Worker::new(&connection).graph(&graph).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&connection).graph(&graph).runtime(sim.runtime()).start().unwrap();
         sim.sleep(Duration::from_secs(1)).await;
         let began = sim.now();
         worker.close(Duration::from_secs(2)).await;

@@ -47,7 +47,7 @@ fn c16_deadline_counts_across_drivers_and_ends_the_run() {
     // The run has ended permanently, and its outcome names the reason.
     let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
-    let outcome = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future());
+    let outcome = world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future());
     let error = outcome.unwrap_err();
     let RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: true, .. } = error.fault() else {
         panic!("{error}")
@@ -116,12 +116,12 @@ fn c16_worker_ends_overdue_runs_and_does_not_restart_them() {
                 seen.push(end.clone());
             }
         };
-        let worker = || Worker::new(&store).graph_with(&graph, |run| run.timeout(seconds(20))).on(sim.runtime());
+        let worker = || Worker::new(&store).graph_with(&graph, |run| run.timeout(seconds(20))).runtime(sim.runtime());
         let worker = worker().on_event(listen).start().unwrap();
         sim.run(async {
             // One run has its own deadline, the other gets that of the worker.
             for (run, timeout) in [("own", Some(seconds(50))), ("none", None)] {
-                let run = graph.run(0).id(run).on(sim.runtime()).checkpoint(&store);
+                let run = graph.run(0).id(run).runtime(sim.runtime()).checkpoint(&store);
                 let run = timeout.into_iter().fold(run, |run, timeout| run.timeout(timeout));
                 run.enqueue().await.unwrap();
             }
@@ -153,9 +153,9 @@ fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
                 Ok::<_, String>(n)
             };
             let graph = Graph::new("waits").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-            let worker = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
             sim.run(async {
-                let run = graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).timeout(seconds(900));
+                let run = graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).timeout(seconds(900));
                 run.enqueue().await.unwrap();
                 sim.sleep(seconds(30)).await;
                 if pauses {
@@ -165,7 +165,7 @@ fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
                 let info = store.head("r").await.unwrap();
                 assert_eq!((info.status, info.owner.as_deref()), (RunStatus::Waiting, None), "it is released");
                 assert_eq!(info.wake_at, info.deadline);
-                let outcome = graph.outcome_of("r", &store).on(sim.runtime()).await;
+                let outcome = graph.outcome_of("r", &store).runtime(sim.runtime()).await;
                 assert!(is_overdue(&outcome), "{outcome:?}");
                 assert!(sim.now().since_start() < seconds(902));
                 worker.close(seconds(1)).await;
@@ -295,13 +295,13 @@ fn c16_random_deadlines_end_runs_on_time_with_any_driver() {
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let worker = Worker::new(&store).graph_with(&graph, |run| run.timeout(seconds(40))).lease(seconds(4));
-                worker.patience(seconds(2)).limit(2).on(sim.runtime()).start().unwrap()
+                worker.hold_waiting_for(seconds(2)).limit(2).runtime(sim.runtime()).start().unwrap()
             })
             .collect();
         sim.run(async {
             for run in 0..4 {
                 let timeout = Duration::from_millis(sim.runtime().random() % 60_000);
-                let run = graph.run(0).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).timeout(timeout);
+                let run = graph.run(0).id(format!("run {run}")).runtime(sim.runtime()).checkpoint(&store).timeout(timeout);
                 run.enqueue().await.unwrap();
             }
             sim.sleep(seconds(80)).await;

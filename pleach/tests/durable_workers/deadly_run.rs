@@ -57,11 +57,11 @@ fn c13_run_that_kills_its_process_makes_no_other_run_stuck() {
         let graph = graph(&process, sim.runtime());
         sim.run(async {
             for run in 0..RUNS {
-                graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+                graph.run(1).id(format!("run {run}")).runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             }
             for _ in 0..20 {
                 let connection = process.start(&store);
-                let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+                let worker = Worker::new(&connection).graph(&graph).lease(LEASE).runtime(sim.runtime()).start().unwrap();
                 for _ in 0..100 {
                     sim.sleep(Duration::from_secs(1)).await;
                     if process.is_dead.load(SeqCst) {
@@ -104,10 +104,10 @@ fn c13_other_runs_do_not_wait_for_suspects_and_all_are_released() {
         let graph = Graph::new("still").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
         sim.run(async {
             for run in 0..RUNS {
-                graph.run(1).id(format!("run {run}")).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+                graph.run(1).id(format!("run {run}")).runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             }
             make_suspects(sim, &store, 4).await;
-            let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection).graph(&graph).lease(LEASE).runtime(sim.runtime()).start().unwrap();
             // Meanwhile the suspects are being released.
             sim.sleep(Duration::from_millis(500)).await;
             let mut others = started.take();

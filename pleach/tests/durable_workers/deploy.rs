@@ -94,7 +94,7 @@ fn start<A: Account>(
         _ => {}
     };
     let worker = Worker::new(store).graph_with(&account::<A>(&sim.runtime()), options).limit(2);
-    worker.lease(Duration::from_secs(3)).on_event(listen).on(sim.runtime()).start().unwrap()
+    worker.lease(Duration::from_secs(3)).on_event(listen).runtime(sim.runtime()).start().unwrap()
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn c15_workers_of_two_schemas_share_one_store_during_a_deploy() {
                 // Clients are deployed at their own time.
                 if run < 4 || sim.runtime().random() % 2 == 0 {
                     let run = old.run(Dollars { steps: 0, dollars: 0 }).id(id).schema(1);
-                    run.on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+                    run.runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
                 } else {
                     let run = new.run(Cents { steps: 0, cents: 0 }).id(id).schema(2);
-                    run.on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+                    run.runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
                 }
             }
             for worker in &mut workers {
@@ -131,8 +131,11 @@ fn c15_workers_of_two_schemas_share_one_store_during_a_deploy() {
                 let info = store.head(&run).await.unwrap();
                 assert_eq!(info.status, RunStatus::Finished, "{info:?}");
                 match info.version.schema {
-                    1 => assert_eq!(old.outcome_of(run, &store).schema(1).on(sim.runtime()).await.unwrap().dollars, STEPS),
-                    _ => assert_eq!(new.outcome_of(run, &store).schema(2).on(sim.runtime()).await.unwrap().cents, STEPS * 100),
+                    1 => assert_eq!(old.outcome_of(run, &store).schema(1).runtime(sim.runtime()).await.unwrap().dollars, STEPS),
+                    _ => assert_eq!(
+                        new.outcome_of(run, &store).schema(2).runtime(sim.runtime()).await.unwrap().cents,
+                        STEPS * 100
+                    ),
                 }
             }
             drop(workers);
@@ -154,7 +157,7 @@ fn c15_worker_claims_no_run_that_its_migrations_cannot_reach() {
     sim.run(async {
         for schema in 0..=5 {
             let run = new.run(Cents { steps: 0, cents: 0 }).id(format!("schema {schema}")).schema(schema);
-            run.on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            run.runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         }
         sim.sleep(Duration::from_secs(60)).await;
         for schema in 0..=5 {

@@ -28,7 +28,7 @@ fn c6_slow_answers_never_fence_the_only_driver() {
         let mut store = SlowStore::new(MemoryStore::on(sim.runtime()), sim.runtime(), millis(20));
         store.commit_wait = millis(300);
         let graph = counting(sim.runtime(), &Log::new(), 3);
-        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(sim.runtime());
         assert_eq!(sim.run(run.into_future()).unwrap(), 3);
         let info = sim.run(async { store.head("r").await }).unwrap();
         assert_eq!((info.status, info.epoch), (RunStatus::Finished, 1));
@@ -41,12 +41,12 @@ fn c6_only_driver_is_never_fenced_however_slow_the_store_is() {
         let wait = millis(50 + sim.runtime().random() % 800);
         let store = SlowStore::new(MemoryStore::on(sim.runtime()), sim.runtime(), wait);
         let graph = counting(sim.runtime(), &Log::new(), 3);
-        let mut outcome = sim.run(graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(sim.runtime()).into_future());
+        let mut outcome = sim.run(graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(sim.runtime()).into_future());
         for _ in 0..100 {
             let Err(error) = &outcome else { break };
             // A store that is too slow for the lease counts as unavailable.
             assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
-            outcome = sim.run(graph.resume("r").checkpoint(&store).lease(LEASE).on(sim.runtime()).into_future());
+            outcome = sim.run(graph.resume("r").checkpoint(&store).lease(LEASE).runtime(sim.runtime()).into_future());
         }
         assert!(wait > millis(250) || outcome.unwrap() == 3);
     });
@@ -65,14 +65,14 @@ fn c6_slow_answers_never_fence_the_runs_of_the_only_worker() {
                 seen.push(end.clone());
             }
         };
-        let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).runtime(sim.runtime()).start().unwrap();
         sim.run(async {
             for run in 0..4 {
-                let run = graph.run(0).id(format!("run {run}")).on(sim.runtime());
+                let run = graph.run(0).id(format!("run {run}")).runtime(sim.runtime());
                 run.checkpoint(&store).enqueue().await.unwrap();
             }
             for run in 0..4 {
-                assert_eq!(graph.outcome_of(format!("run {run}"), &store).on(sim.runtime()).await.unwrap(), 3);
+                assert_eq!(graph.outcome_of(format!("run {run}"), &store).runtime(sim.runtime()).await.unwrap(), 3);
             }
             worker.close(Duration::from_secs(60)).await;
         });
@@ -88,14 +88,14 @@ fn c6_stopped_driver_repeats_no_effect_of_its_successor() {
         let outside = Log::new();
         let graph = counting(process.runtime(), &outside, 6);
         let successor = counting(sim.runtime(), &outside, 6);
-        let first = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+        let first = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
         let outcome = Arc::new(std::sync::Mutex::new(None));
         let end = Arc::clone(&outcome);
         process.runtime().spawn(Box::pin(async move { *end.lock().unwrap() = Some(first.await) }));
         sim.run(async {
             sim.sleep(millis(sim.runtime().random() % 1_500)).await;
             process.stop();
-            let resumed = successor.resume("r").checkpoint(&store).lease(LEASE).on(sim.runtime()).await;
+            let resumed = successor.resume("r").checkpoint(&store).lease(LEASE).runtime(sim.runtime()).await;
             let status = store.head("r").await.unwrap().status;
             process.continue_now();
             assert!(
@@ -134,12 +134,12 @@ fn c6_stopped_driver_polls_no_node_before_it_has_renewed() {
         Graph::new("slow").add_node("slow", node).add_edge("slow", END).set_entry("slow").compile().unwrap()
     };
     let (stopped, successor) = (Log::new(), Log::new());
-    let run = slow(process.runtime(), &stopped).run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+    let run = slow(process.runtime(), &stopped).run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
     let resumed = async {
         sim.sleep(millis(500)).await;
         process.stop();
         let graph = slow(sim.runtime(), &successor);
-        let outcome = graph.resume("r").checkpoint(&store).on(sim.runtime()).await;
+        let outcome = graph.resume("r").checkpoint(&store).runtime(sim.runtime()).await;
         process.continue_now();
         outcome
     };
@@ -155,13 +155,13 @@ fn c6_stopped_worker_repeats_no_effect_of_its_successor() {
         let process = Process::new(sim.runtime());
         let outside = Log::new();
         let (graph, successor) = (counting(process.runtime(), &outside, 6), counting(sim.runtime(), &outside, 6));
-        let first = Worker::new(&store).graph(&graph).lease(LEASE).on(process.runtime()).start().unwrap();
+        let first = Worker::new(&store).graph(&graph).lease(LEASE).runtime(process.runtime()).start().unwrap();
         sim.run(async {
-            graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             sim.sleep(millis(sim.runtime().random() % 1_500)).await;
             process.stop();
-            let second = Worker::new(&store).graph(&successor).lease(LEASE).on(sim.runtime()).start().unwrap();
-            assert_eq!(graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap(), 6);
+            let second = Worker::new(&store).graph(&successor).lease(LEASE).runtime(sim.runtime()).start().unwrap();
+            assert_eq!(graph.outcome_of("r", &store).runtime(sim.runtime()).await.unwrap(), 6);
             process.continue_now();
             sim.sleep(Duration::from_secs(10)).await;
             drop(second);
@@ -182,7 +182,7 @@ fn c6_suspended_driver_renews_and_continues_if_its_run_is_unclaimed() {
             let process = Process::new(sim.runtime());
             let outside = Log::new();
             let graph = counting(process.runtime(), &outside, 6);
-            let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+            let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
             let interruption = async {
                 sim.sleep(millis(sim.runtime().random() % 1_000)).await;
                 match suspended {
@@ -209,7 +209,7 @@ fn renewals(sets_clock: bool) -> u64 {
     let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
     let process = Process::new(sim.runtime());
     let graph = counting(process.runtime(), &Log::new(), 50);
-    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
     let step = async {
         sim.sleep(millis(2_100)).await;
         if sets_clock {

@@ -33,7 +33,7 @@ fn c6_node_that_blocks_past_the_lease_is_not_blamed_on_the_store() {
         }
     };
     let graph = Graph::new("blocks").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
     assert_eq!(sim.run(process.task(run.into_future())).unwrap(), 1);
     assert_eq!(outside.take(), ["after"]);
 
@@ -50,7 +50,7 @@ fn c6_node_that_blocks_past_the_lease_is_not_blamed_on_the_store() {
         }
     };
     let graph = Graph::new("blocks").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let run = graph.run(0).id("s").checkpoint(&store).lease(LEASE).on(process.runtime());
+    let run = graph.run(0).id("s").checkpoint(&store).lease(LEASE).runtime(process.runtime());
     let error = sim.run(process.task(run.into_future())).unwrap_err().to_string();
     assert!(error.contains("was not polled for 60") && error.contains("no connection to the store"), "{error}");
 }
@@ -78,7 +78,7 @@ fn c6_no_effect_starts_in_a_blocked_node_whose_run_was_taken() {
             }
         };
         let graph = Graph::new("blocks").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
         let error = sim.run(process.task(run.into_future())).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Fenced { .. }), "{error}");
         assert_eq!(outside.take(), Vec::<String>::new());
@@ -120,7 +120,7 @@ fn c6_no_node_starts_after_a_blocked_node_whose_run_was_taken() {
         .set_entry("start")
         .compile()
         .unwrap();
-    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).on(process.runtime());
+    let run = graph.run(0).id("r").checkpoint(&store).lease(LEASE).runtime(process.runtime());
     let error = sim.run(process.task(run.into_future())).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Fenced { .. }), "{error}");
     assert_eq!(starts.take(), ["first"]);
@@ -133,7 +133,7 @@ fn c6_driver_of_a_deleted_run_writes_nothing_into_a_new_run() {
         let store = SlowStore::new(inside.clone(), sim.runtime(), millis(100));
         let process = Process::new(sim.runtime());
         let graph = counting(process.runtime(), &Log::new(), 1_000);
-        let old = graph.run(0).id("r").checkpoint(&store).lease(LEASE).max_iterations(2_000).on(process.runtime());
+        let old = graph.run(0).id("r").checkpoint(&store).lease(LEASE).max_iterations(2_000).runtime(process.runtime());
         let outcome = Arc::new(std::sync::Mutex::new(None));
         let end = Arc::clone(&outcome);
         process.runtime().spawn(Box::pin(async move { *end.lock().unwrap() = Some(old.await) }));
@@ -144,7 +144,7 @@ fn c6_driver_of_a_deleted_run_writes_nothing_into_a_new_run() {
             inside.delete("r").await.unwrap();
             let outside = Log::new();
             let successor = counting(sim.runtime(), &outside, 6);
-            let new = successor.run(0).id("r").checkpoint(&inside).lease(LEASE).on(sim.runtime());
+            let new = successor.run(0).id("r").checkpoint(&inside).lease(LEASE).runtime(sim.runtime());
             let back = async {
                 sim.sleep(millis(sim.runtime().random() % 500)).await;
                 process.continue_now();
@@ -169,7 +169,7 @@ fn c6_error_names_a_locked_row_that_prevented_a_renewal() {
         let clock = sim.runtime();
         let graph = counting(sim.runtime(), &Log::new(), 30);
         store.keep_busy();
-        let alone = sim.run(graph.run(0).id("alone").checkpoint(&store).lease(LEASE).on(sim.runtime()).into_future());
+        let alone = sim.run(graph.run(0).id("alone").checkpoint(&store).lease(LEASE).runtime(sim.runtime()).into_future());
         let error = alone.unwrap_err().to_string();
         assert!(error.contains("another client keeps its row locked"), "{error}");
         let ends = Log::<String>::new();
@@ -179,9 +179,9 @@ fn c6_error_names_a_locked_row_that_prevented_a_renewal() {
             WorkerEvent::Delayed { .. } => seen.note("blamed"),
             _ => {}
         };
-        let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&store).graph(&graph).lease(LEASE).on_event(listen).runtime(sim.runtime()).start().unwrap();
         sim.run(async {
-            graph.run(0).id("w").checkpoint(&store).on(sim.runtime()).enqueue().await.unwrap();
+            graph.run(0).id("w").checkpoint(&store).runtime(sim.runtime()).enqueue().await.unwrap();
             clock.sleep_until(clock.now() + millis(1_500)).await;
             drop(worker);
         });

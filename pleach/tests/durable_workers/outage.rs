@@ -34,7 +34,7 @@ fn c10_short_outage_does_not_end_a_run() {
         let store = FailingConnection::new(MemoryStore::on(sim.runtime()));
         let (outside, events) = (Log::new(), Log::new());
         let graph = counting(sim.runtime(), &outside, 8);
-        let run = listening(graph.run(0).id("outage").checkpoint(&store).on(sim.runtime()), &events);
+        let run = listening(graph.run(0).id("outage").checkpoint(&store).runtime(sim.runtime()), &events);
         let outage = async {
             sim.sleep(Duration::from_millis(500 + sim.runtime().random() % 4_000)).await;
             store.cut();
@@ -65,7 +65,7 @@ fn c10_long_outage_ends_a_run_before_its_lease_ends() {
         let store = FailingConnection::new(inside.clone());
         let outside = Log::new();
         let graph = counting(sim.runtime(), &outside, 100);
-        let run = graph.run(0).id("r").checkpoint(&store).on(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).runtime(sim.runtime());
         let outage = async {
             sim.sleep(Duration::from_millis(sim.runtime().random() % 30_000)).await;
             store.cut();
@@ -79,7 +79,7 @@ fn c10_long_outage_ends_a_run_before_its_lease_ends() {
         assert!(took > Duration::from_secs(14) && took < Duration::from_secs(30), "{took:?}");
         // Everything is recorded except the effect that could not be written.
         let done = outside.take().len();
-        let resumed = graph.resume("r").checkpoint(&inside).on(sim.runtime());
+        let resumed = graph.resume("r").checkpoint(&inside).runtime(sim.runtime());
         assert_eq!(sim.run(resumed.into_future()).unwrap(), 100);
         assert!(done + outside.take().len() <= 101);
     });
@@ -95,7 +95,7 @@ fn c10_lost_calls_and_answers_do_not_change_a_run() {
         let graph = counting(sim.runtime(), &outside, 6);
         // The run is cancelled at some time and resumed by another driver.
         let token = sim.token().child_for(Duration::from_millis(sim.runtime().random() % 9_000));
-        let run = graph.run(0).id("r").checkpoint(&store).token(&token).on(sim.runtime());
+        let run = graph.run(0).id("r").checkpoint(&store).token(&token).runtime(sim.runtime());
         let cut_off = sim.run(run.into_future());
         if let Err(error) = &cut_off {
             assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
@@ -103,7 +103,7 @@ fn c10_lost_calls_and_answers_do_not_change_a_run() {
         if has_run(sim, &inside) {
             // The read before the claim is not retried.
             let resumed = loop {
-                match sim.run(graph.resume("r").checkpoint(&store).on(sim.runtime()).into_future()) {
+                match sim.run(graph.resume("r").checkpoint(&store).runtime(sim.runtime()).into_future()) {
                     Err(error) if error.to_string().contains("(open)") => continue,
                     resumed => break resumed,
                 }
@@ -130,7 +130,7 @@ fn c10_best_effort_waits_one_second_for_its_store() {
     for (away, expected) in [(900, &["unavailable", "answers"][..]), (5_000, &["unavailable", "lost"])] {
         let events = Log::new();
         let graph = counting(sim.runtime(), &Log::new(), 4);
-        let run = graph.run(0).id(format!("run {away}")).checkpoint(&store).best_effort().on(sim.runtime());
+        let run = graph.run(0).id(format!("run {away}")).checkpoint(&store).best_effort().runtime(sim.runtime());
         let run = listening(run, &events);
         let began = sim.now();
         let outage = async {
@@ -155,13 +155,13 @@ fn c6_wait_for_a_lease_is_logged_and_reported() {
     let graph = counting(sim.runtime(), &Log::new(), 2);
     for (run, seconds, expected) in [("long", 30, &["waits 30 s for old owner"][..]), ("short", 1, &[])] {
         sim.run(async {
-            graph.run(0).id(run).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(0).id(run).runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             let lease = Lease { owner: "old owner".into(), length: Duration::from_secs(seconds) };
             store.claim(Wanted::One { run: run.into(), force: false }, lease).await.unwrap();
         });
         let events = Log::new();
         let began = sim.now();
-        let resumed = listening(graph.resume(run).checkpoint(&store).on(sim.runtime()), &events);
+        let resumed = listening(graph.resume(run).checkpoint(&store).runtime(sim.runtime()), &events);
         assert_eq!(sim.run(resumed.into_future()).unwrap(), 2);
         assert!(sim.now().since(began) >= Duration::from_secs(seconds));
         assert_eq!(events.take(), expected);

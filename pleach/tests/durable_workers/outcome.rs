@@ -35,7 +35,7 @@ fn forked(fan_out: FanOut<u32>, items: fn(&u32) -> Vec<u32>) -> CompiledGraph<u3
 fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>) -> [RunFault; 2] {
     let world = SideEffects::new(1);
     let driven = world.end(how(world.run(graph, 1))).unwrap_err();
-    let waited = world.sim.run(graph.outcome_of("r", &world.store).on(world.sim.runtime()).into_future()).unwrap_err();
+    let waited = world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future()).unwrap_err();
     assert_eq!(driven.fault().to_string(), waited.fault().to_string());
     [driven.into_fault(), waited.into_fault()]
 }

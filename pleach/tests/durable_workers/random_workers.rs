@@ -201,7 +201,7 @@ impl Simulation<'_> {
 
     async fn create(&self, spec: &Spec) {
         let state = State::<1> { spec: spec.clone(), paid: 0, seen: Vec::new(), item: None, rate: 0.5 };
-        let run = graph::<1>().run(state).id(spec.id.as_str()).schema(1).on(self.sim.runtime());
+        let run = graph::<1>().run(state).id(spec.id.as_str()).schema(1).runtime(self.sim.runtime());
         run.checkpoint(&self.store).enqueue().await.unwrap();
     }
 
@@ -212,8 +212,11 @@ impl Simulation<'_> {
             let connection =
                 FailingConnection::new(self.store.clone()).slow(self.sim.runtime(), Duration::from_millis(self.random(30)));
             let outside = self.outside.clone();
-            let worker =
-                Worker::new(&connection).limit(2).lease(LEASE).patience(Duration::from_millis(30)).on(self.sim.runtime());
+            let worker = Worker::new(&connection)
+                .limit(2)
+                .lease(LEASE)
+                .hold_waiting_for(Duration::from_millis(30))
+                .runtime(self.sim.runtime());
             // A rolling deploy: later processes mostly have the second version.
             let is_new = self.sim.now().since_start() > Duration::from_secs(1) && self.random(4) > 0;
             let worker = match is_new {

@@ -32,7 +32,10 @@ fn c15_workers_share_runs_and_lose_nothing_when_killed_at_random() {
             }
             all_finish(&shared, 10).await;
             for run in 0..10 {
-                assert_eq!(graph.outcome_of(format!("run {run}"), &shared.store).on(sim.runtime()).await.unwrap(), finished());
+                assert_eq!(
+                    graph.outcome_of(format!("run {run}"), &shared.store).runtime(sim.runtime()).await.unwrap(),
+                    finished()
+                );
             }
         });
         let starts = shared.starts.take();
@@ -56,7 +59,7 @@ fn c15_two_workers_both_get_a_share() {
                     log.note(run);
                 }
             };
-            Worker::new(&shared.store).graph(&graph).limit(4).on_event(listen).on(sim.runtime()).start().unwrap()
+            Worker::new(&shared.store).graph(&graph).limit(4).on_event(listen).runtime(sim.runtime()).start().unwrap()
         })
         .collect();
     sim.run(async {
@@ -96,7 +99,7 @@ fn c6_worker_without_its_store_stops_its_nodes_before_a_takeover() {
                 seen.push(end.clone());
             }
         };
-        let start = |connection: &FailingConnection| Worker::new(connection).graph(&graph).lease(LEASE).on(sim.runtime());
+        let start = |connection: &FailingConnection| Worker::new(connection).graph(&graph).lease(LEASE).runtime(sim.runtime());
         let first = start(&connections[0]).on_event(listen).start().unwrap();
         let second = sim.run(async {
             enqueue(&shared, &graph, 1).await;
@@ -119,7 +122,7 @@ fn c6_all_leases_of_a_worker_are_renewed_in_one_call() {
     let wait = |_: State| std::future::pending::<Result<State, String>>();
     let graph = Graph::new("wait").add_node("wait", wait).add_edge("wait", END).set_entry("wait").compile().unwrap();
     let connection = FailingConnection::new(shared.store.clone());
-    let worker = Worker::new(&connection).graph(&graph).limit(20).lease(LEASE).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&connection).graph(&graph).limit(20).lease(LEASE).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         enqueue(&shared, &graph, 20).await;
         shared.pass(80_000).await;
@@ -130,7 +133,7 @@ fn c6_all_leases_of_a_worker_are_renewed_in_one_call() {
             assert_eq!(shared.store.head(&format!("run {run}")).await.unwrap().epoch, 2, "no run was lost meanwhile");
         }
         // A run that is taken over by force is lost; the others are not.
-        let taken = graph.resume("run 3").take_over().checkpoint(&shared.store).on(sim.runtime()).into_future();
+        let taken = graph.resume("run 3").take_over().checkpoint(&shared.store).runtime(sim.runtime()).into_future();
         let taken = futures::future::select(taken, Box::pin(shared.pass(5_000))).await;
         assert_eq!(worker.held().len(), 19);
         drop(taken);
@@ -157,7 +160,7 @@ fn c13_run_that_kills_its_workers_is_stuck_until_it_is_resumed() {
     let graph = Graph::new("deadly").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
     let good = five(&shared);
     sim.run(async {
-        graph.run(Vec::new()).id("poison").on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
+        graph.run(Vec::new()).id("poison").runtime(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         for deaths in 1..=6 {
             let connection = FailingConnection::new(shared.store.clone());
             let worker = worker(&sim, &connection, &graph);
@@ -168,17 +171,17 @@ fn c13_run_that_kills_its_workers_is_stuck_until_it_is_resumed() {
             drop(worker);
         }
         let connection = FailingConnection::new(shared.store.clone());
-        let worker = Worker::new(&connection).graph(&graph).graph(&good).lease(LEASE).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&connection).graph(&graph).graph(&good).lease(LEASE).runtime(sim.runtime()).start().unwrap();
         enqueue(&shared, &good, 3).await;
         all_finish(&shared, 3).await;
         shared.pass(60_000).await;
         assert_eq!(deadly.load(SeqCst), 6, "it was not claimed");
         let stuck = shared.store.list(vec![Filter::Status(RunStatus::Stuck)], None, 10).await.unwrap();
         assert_eq!(stuck.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["poison"]);
-        let error = graph.outcome_of("poison", &shared.store).on(sim.runtime()).await.unwrap_err();
+        let error = graph.outcome_of("poison", &shared.store).runtime(sim.runtime()).await.unwrap_err();
         assert!(error.to_string().contains("5 times"), "{error}");
 
-        let resumed = graph.resume("poison").take_over().checkpoint(&shared.store).on(sim.runtime()).await;
+        let resumed = graph.resume("poison").take_over().checkpoint(&shared.store).runtime(sim.runtime()).await;
         assert_eq!(resumed.unwrap(), State::new());
         drop(worker);
     });
@@ -296,7 +299,7 @@ fn c15_worker_retries_an_unavailable_store_with_backoff() {
     let events = Log::<WorkerEvent>::new();
     let seen = events.clone();
     let worker = Worker::new(&connection).graph(&graph).lease(LEASE).on_event(move |event| seen.push(event.clone()));
-    let worker = worker.on(sim.runtime()).start().unwrap();
+    let worker = worker.runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         shared.pass(1_000).await;
         connection.cut();
@@ -327,9 +330,9 @@ fn c13_run_that_cannot_be_stored_is_stuck_after_five_tries() {
     let graph = Graph::new("grow").add_node("grow", grow).add_edge("grow", END).set_entry("grow").compile().unwrap();
     let good = five(&shared);
     let worker = Worker::new(&shared.store).graph_with(&graph, |run| run.max_state_bytes(1_000)).graph(&good).limit(2);
-    let worker = worker.on(sim.runtime()).start().unwrap();
+    let worker = worker.runtime(sim.runtime()).start().unwrap();
     sim.run(async {
-        graph.run(Vec::new()).id("large").on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
+        graph.run(Vec::new()).id("large").runtime(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         enqueue(&shared, &good, 3).await;
         all_finish(&shared, 3).await;
         shared.pass(3_600_000).await;

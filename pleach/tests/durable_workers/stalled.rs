@@ -41,7 +41,7 @@ fn c13_run_that_stalls_its_worker_counts_as_taken_over() {
         let worker = Worker::new(&store)
             .graph_with(&graph, move |run| run.extension(Arc::clone(&stall)))
             .lease(LEASE)
-            .on(process.runtime())
+            .runtime(process.runtime())
             .on_event(move |event| {
                 if let WorkerEvent::Claimed { epoch, .. } = event {
                     seen.push(*epoch);
@@ -50,7 +50,7 @@ fn c13_run_that_stalls_its_worker_counts_as_taken_over() {
             .start()
             .unwrap();
         sim.run(async {
-            graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
             sim.sleep(LEASE * 100).await;
             let info = store.head("r").await.unwrap();
             // After a stall the worker has renewed the lease and continues, or has claimed the run

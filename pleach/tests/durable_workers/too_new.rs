@@ -29,13 +29,13 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
     };
     let hour = Duration::from_secs(3_600);
     sim.run(async {
-        graph.run(1).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-        let worker = Worker::new(&old).graph(&graph).on_event(listen).on(sim.runtime()).start().unwrap();
+        graph.run(1).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let worker = Worker::new(&old).graph(&graph).on_event(listen).runtime(sim.runtime()).start().unwrap();
         sim.sleep(hour).await;
         let info = store.head("r").await.unwrap();
         assert_eq!((info.status, info.takeovers, info.trouble), (RunStatus::Running, 0, None));
-        let newer = Worker::new(&store).graph(&graph).on(sim.runtime()).start().unwrap();
-        assert_eq!(graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap(), 2);
+        let newer = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
+        assert_eq!(graph.outcome_of("r", &store).runtime(sim.runtime()).await.unwrap(), 2);
         worker.close(Duration::ZERO).await;
         newer.close(Duration::ZERO).await;
     });

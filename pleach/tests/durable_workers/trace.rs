@@ -32,10 +32,10 @@ fn d4_waiting_for_many_outcomes_is_deterministic() {
         let scope = sim.scope();
         sim.run(enqueue(&shared, &graph, 8));
         for run in 0..8 {
-            let outcome = graph.outcome_of(format!("run {run}"), &shared.store).on(sim.runtime());
+            let outcome = graph.outcome_of(format!("run {run}"), &shared.store).runtime(sim.runtime());
             scope.launch(async move { assert_eq!(outcome.await.unwrap().len(), 5) }).unwrap();
         }
-        let worker = Worker::new(&shared.store).graph(&graph).limit(4).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&shared.store).graph(&graph).limit(4).runtime(sim.runtime()).start().unwrap();
         sim.run(scope.wait_all()).unwrap();
         drop(worker);
     });
@@ -55,7 +55,7 @@ fn d4_losing_many_runs_at_once_is_deterministic() {
             }
         };
         let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
-        let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+        let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).runtime(sim.runtime()).start().unwrap();
         sim.run(async {
             enqueue(&shared, &graph, 8).await;
             sim.sleep(Duration::from_secs(3)).await;
@@ -89,10 +89,10 @@ fn d4_sleeping_nodes_are_deterministic() {
     check_one_trace(|sim| {
         let shared = SharedRuns::new(sim);
         let runs = (0..20).map(|run| {
-            let run = graph.run(Vec::new()).id(format!("run {run}")).on(sim.runtime());
+            let run = graph.run(Vec::new()).id(format!("run {run}")).runtime(sim.runtime());
             async { run.await.unwrap() }
         });
-        let stored = graph.run(Vec::new()).id("stored").on(sim.runtime()).checkpoint(&shared.store);
+        let stored = graph.run(Vec::new()).id("stored").runtime(sim.runtime()).checkpoint(&shared.store);
         let (seen, stored) = sim.run(async {
             sim.sleep(Duration::from_micros(1_700)).await;
             (futures::future::join_all(runs).await, stored.await.unwrap())

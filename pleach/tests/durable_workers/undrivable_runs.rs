@@ -66,10 +66,10 @@ impl Bad {
 
     async fn enqueue(&self, sim: &Sim, store: &MemoryStore) {
         let on = || sim.runtime();
-        self.nan.run(1.0).id("nan").on(on()).checkpoint(store).enqueue().await.unwrap();
-        self.old.run(1).id("mismatch").on(on()).checkpoint(store).enqueue().await.unwrap();
-        self.panics.run(1).id("panics").on(on()).checkpoint(store).enqueue().await.unwrap();
-        self.number.run(1).id("undecodable").on(on()).checkpoint(store).enqueue().await.unwrap();
+        self.nan.run(1.0).id("nan").runtime(on()).checkpoint(store).enqueue().await.unwrap();
+        self.old.run(1).id("mismatch").runtime(on()).checkpoint(store).enqueue().await.unwrap();
+        self.panics.run(1).id("panics").runtime(on()).checkpoint(store).enqueue().await.unwrap();
+        self.number.run(1).id("undecodable").runtime(on()).checkpoint(store).enqueue().await.unwrap();
     }
 
     fn worker(&self, store: &FailingConnection, good: &CompiledGraph<State>) -> Worker {
@@ -84,7 +84,7 @@ impl Bad {
             })
             .graph(&self.text)
             .graph_with(&self.new, move |run| run.migrations(&migrations))
-            .earlier([self.old.fingerprint()])
+            .accept_fingerprints([self.old.fingerprint()])
     }
 }
 
@@ -112,7 +112,8 @@ fn c13_undrivable_runs_do_not_starve_good_ones() {
         sim.run(async {
             bad.enqueue(sim, &shared.store).await;
             sim.sleep(Duration::from_secs(10)).await;
-            let worker = bad.worker(&connection, &good).limit(4).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            let worker =
+                bad.worker(&connection, &good).limit(4).on_event(listen(&events)).runtime(sim.runtime()).start().unwrap();
             enqueue(&shared, &good, 8).await;
             let began = sim.now();
             all_finish(&shared, 8).await;
@@ -130,12 +131,12 @@ fn c13_undrivable_runs_do_not_starve_good_ones() {
             // Once the cause is repaired, a takeover frees them.
             bad.is_bad.store(false, SeqCst);
             let on = || sim.runtime();
-            let error = bad.nan.resume("nan").checkpoint(&shared.store).on(on()).await.unwrap_err();
+            let error = bad.nan.resume("nan").checkpoint(&shared.store).runtime(on()).await.unwrap_err();
             assert!(error.to_string().contains("deserialize to an equal value"), "{error}");
-            assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1.0);
-            assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
-            assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
-            assert_eq!(bad.number.resume("undecodable").take_over().checkpoint(&shared.store).on(on()).await.unwrap(), 1);
+            assert_eq!(bad.nan.resume("nan").take_over().checkpoint(&shared.store).runtime(on()).await.unwrap(), 1.0);
+            assert_eq!(bad.old.resume("mismatch").take_over().checkpoint(&shared.store).runtime(on()).await.unwrap(), 1);
+            assert_eq!(bad.panics.resume("panics").take_over().checkpoint(&shared.store).runtime(on()).await.unwrap(), 1);
+            assert_eq!(bad.number.resume("undecodable").take_over().checkpoint(&shared.store).runtime(on()).await.unwrap(), 1);
             assert_eq!(worker.close(Duration::from_secs(5)).await, Vec::<String>::new());
         });
     });
@@ -146,7 +147,7 @@ fn c13_run_repaired_while_it_rests_continues() {
     let sim = Sim::new(1);
     let (shared, bad) = (SharedRuns::new(&sim), Bad::new());
     let connection = FailingConnection::new(shared.store.clone());
-    let worker = bad.worker(&connection, &five(&shared)).limit(1).on(sim.runtime()).start().unwrap();
+    let worker = bad.worker(&connection, &five(&shared)).limit(1).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         bad.enqueue(&sim, &shared.store).await;
         // Within the third rest.
@@ -167,9 +168,9 @@ fn c13_message_wakes_a_resting_run() {
     let sim = Sim::new(1);
     let (shared, bad) = (SharedRuns::new(&sim), Bad::new());
     let connection = FailingConnection::new(shared.store.clone());
-    let worker = bad.worker(&connection, &five(&shared)).on(sim.runtime()).start().unwrap();
+    let worker = bad.worker(&connection, &five(&shared)).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
-        bad.nan.run(1.0).id("nan").on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
+        bad.nan.run(1.0).id("nan").runtime(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         sim.sleep(Duration::from_secs(12)).await;
         bad.is_bad.store(false, SeqCst);
         RunRemote::new(&shared.store, "nan").signal("go", &()).await.unwrap();
@@ -198,7 +199,7 @@ fn c13_store_outages_never_count_against_a_run() {
             }
         };
         let worker = Worker::new(&connection).graph(&graph).limit(2).lease(Duration::from_secs(2)).on_event(listen);
-        let worker = worker.on(sim.runtime()).start().unwrap();
+        let worker = worker.runtime(sim.runtime()).start().unwrap();
         sim.run(async {
             enqueue(&shared, &graph, 2).await;
             for _ in 0..10 {

@@ -29,8 +29,13 @@ fn c13_only_unreadable_run_rests_and_becomes_stuck() {
         sim.run(async {
             enqueue(&shared, &graph, 6).await;
             // The worker has no room for the bad run and a good one at the same time.
-            let worker =
-                Worker::new(&connection).graph(&graph).limit(1).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection)
+                .graph(&graph)
+                .limit(1)
+                .on_event(listen(&events))
+                .runtime(sim.runtime())
+                .start()
+                .unwrap();
             all_finish(&shared, 5).await;
             sim.sleep(Duration::from_secs(900)).await;
             let info = shared.store.head(BAD).await.unwrap();
@@ -54,7 +59,8 @@ fn c13_run_is_not_blamed_if_no_other_run_can_be_read() {
         connection.fail_reads_of(BAD);
         sim.run(async {
             enqueue(&shared, &graph, 1).await;
-            let worker = Worker::new(&connection).graph(&graph).on_event(listen(&events)).on(sim.runtime()).start().unwrap();
+            let worker =
+                Worker::new(&connection).graph(&graph).on_event(listen(&events)).runtime(sim.runtime()).start().unwrap();
             sim.sleep(Duration::from_secs(600)).await;
             let info = shared.store.head(BAD).await.unwrap();
             assert_eq!((info.status, info.takeovers), (RunStatus::Running, 0), "{info:?}");
@@ -80,7 +86,7 @@ fn c13_run_is_not_blamed_for_a_short_outage() {
         };
         sim.run(async {
             enqueue(&shared, &graph, 2).await;
-            let worker = Worker::new(&connection).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection).graph(&graph).on_event(listener).runtime(sim.runtime()).start().unwrap();
             // The runs are claimed but cannot be read.
             sim.sleep(Duration::from_millis(500)).await;
             connection.cut();
@@ -114,7 +120,7 @@ fn c13_closing_worker_releases_an_unreadable_run_at_once() {
                     noted.note(run);
                 }
             };
-            let worker = Worker::new(&connection).graph(&graph).on_event(listener).on(sim.runtime()).start().unwrap();
+            let worker = Worker::new(&connection).graph(&graph).on_event(listener).runtime(sim.runtime()).start().unwrap();
             while ended.len() < 1 {
                 sim.sleep(Duration::from_millis(10)).await;
             }

@@ -35,7 +35,7 @@ fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
         .unwrap();
     let sim = Sim::new(4);
     let shared = SharedRuns::new(&sim);
-    let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&shared.store).graph(&graph).lease(LEASE).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         enqueue(&shared, &graph, 1).await;
         shared.pass(3_000).await;
@@ -47,7 +47,7 @@ fn c12_long_sleeping_run_is_released_and_claimed_when_due() {
         sim.sleep(hour).await;
         assert_eq!(attempts.len(), 1, "it runs when it is due");
         assert!(worker.held().is_empty(), "a run in a long backoff is not held");
-        let outcome = graph.outcome_of("run 0", &shared.store).on(sim.runtime());
+        let outcome = graph.outcome_of("run 0", &shared.store).runtime(sim.runtime());
         assert_eq!(outcome.await.unwrap(), State::new());
         assert!(sim.now().since_start() > hour + Duration::from_secs(1_000));
         let info = shared.store.head("run 0").await.unwrap();
@@ -68,23 +68,23 @@ fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
         Graph::new("same").add_node(node, work).add_edge(node, END).set_entry(node).compile().unwrap()
     };
     let (old, new, unknown) = (named("old"), named("new"), named("unknown"));
-    let worker = Worker::new(&shared.store).graph(&old).graph(&new).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&shared.store).graph(&old).graph(&new).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         for graph in [&old, &new, &unknown] {
             let id = graph.inspect().nodes[0].id.clone();
-            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
+            graph.run(Vec::new()).id(id).runtime(sim.runtime()).checkpoint(&shared.store).enqueue().await.unwrap();
         }
-        assert_eq!(old.outcome_of("old", &shared.store).on(sim.runtime()).await.unwrap(), ["old"]);
-        assert_eq!(new.outcome_of("new", &shared.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        assert_eq!(old.outcome_of("old", &shared.store).runtime(sim.runtime()).await.unwrap(), ["old"]);
+        assert_eq!(new.outcome_of("new", &shared.store).runtime(sim.runtime()).await.unwrap(), ["new"]);
         shared.pass(60_000).await;
         assert_eq!(shared.store.head("unknown").await.unwrap().epoch, 1);
 
         // A worker with a migration for that version.
         let migrations = Migrations::new().rename_node("unknown", "new");
         let options = move |run: pleach::graph::RunOptions<'static, State>| run.migrations(&migrations);
-        let next = Worker::new(&shared.store).graph_with(&new, options).earlier([unknown.fingerprint()]);
-        let next = next.on(sim.runtime()).start().unwrap();
-        assert_eq!(new.outcome_of("unknown", &shared.store).on(sim.runtime()).await.unwrap(), ["new"]);
+        let next = Worker::new(&shared.store).graph_with(&new, options).accept_fingerprints([unknown.fingerprint()]);
+        let next = next.runtime(sim.runtime()).start().unwrap();
+        assert_eq!(new.outcome_of("unknown", &shared.store).runtime(sim.runtime()).await.unwrap(), ["new"]);
         drop(next);
     });
     drop(worker);
@@ -101,7 +101,7 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
     let path = |text: &str| text.parse::<ActorPath>().unwrap();
     sim.run(async {
         for id in ["essay-7", "a/../b\n'; DROP TABLE", "essay-8"] {
-            graph.run(Vec::new()).id(id).on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+            graph.run(Vec::new()).id(id).runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         }
         sim.sleep(Duration::from_secs(2)).await;
         let control = system.root().lookup::<WorkerMessage>(&path("/user/work/worker/control")).unwrap();
@@ -109,7 +109,7 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
         let run = RunRef::find(&system.root(), &path("/user/work/worker/runs/essay-7")).unwrap();
         assert_eq!(Some(&run), worker.run("essay-7").as_ref());
         run.cancel("enough").await.unwrap();
-        let error = graph.outcome_of("essay-7", &store).on(sim.runtime()).await.unwrap_err();
+        let error = graph.outcome_of("essay-7", &store).runtime(sim.runtime()).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
         let hostile = worker.run("a/../b\n'; DROP TABLE").unwrap();
         assert_eq!(hostile.view().await.unwrap().run, "a/../b\n'; DROP TABLE");
@@ -137,7 +137,7 @@ fn c9_worker_releases_a_paused_run_and_claims_it_on_resume() {
         shared.pass(60_000).await;
         assert_eq!((worker.held().len(), shared.starts.len()), (0, starts), "other messages do not resume it");
         RunRemote::new(&shared.store, "run 0").resume().await.unwrap();
-        assert_eq!(graph.outcome_of("run 0", &shared.store).on(sim.runtime()).await.unwrap(), finished());
+        assert_eq!(graph.outcome_of("run 0", &shared.store).runtime(sim.runtime()).await.unwrap(), finished());
     });
     assert_eq!(shared.starts.len(), 5);
 }
@@ -150,7 +150,7 @@ fn c11_worker_prunes_runs_that_ended_long_ago() {
     let events = Log::<WorkerEvent>::new();
     let seen = events.clone();
     let worker = Worker::new(&shared.store).graph(&graph).keep_ended(Duration::from_secs(10 * 3_600));
-    let worker = worker.on_event(move |event| seen.push(event.clone())).on(sim.runtime()).start().unwrap();
+    let worker = worker.on_event(move |event| seen.push(event.clone())).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
         enqueue(&shared, &graph, 3).await;
         all_finish(&shared, 3).await;
@@ -185,19 +185,19 @@ fn c15_waiters_and_worker_hooks_see_how_a_run_ended() {
             }
         }))
     };
-    let worker = Worker::new(&store).graph_with(&graph, options).on_event(listen).on(sim.runtime()).start().unwrap();
+    let worker = Worker::new(&store).graph_with(&graph, options).on_event(listen).runtime(sim.runtime()).start().unwrap();
     sim.run(async {
-        graph.run(vec!["first".into()]).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
-        let error = graph.outcome_of("r", &store).on(sim.runtime()).await.unwrap_err();
+        graph.run(vec!["first".into()]).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
+        let error = graph.outcome_of("r", &store).runtime(sim.runtime()).await.unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
         assert!(error.to_string().contains("no paper"), "{error}");
         assert_eq!(error.into_state(), Some(vec!["first".to_string()]));
-        let exists = graph.run(Vec::new()).id("r").on(sim.runtime()).checkpoint(&store).enqueue().await.unwrap_err();
+        let exists = graph.run(Vec::new()).id("r").runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap_err();
         assert!(matches!(exists.fault(), RunFault::Exists { .. }));
-        graph.run(Vec::new()).id("r").on(sim.runtime()).checkpoint(&store).attach().enqueue().await.unwrap();
-        let nowhere = graph.run(Vec::new()).on(sim.runtime()).enqueue().await.unwrap_err();
+        graph.run(Vec::new()).id("r").runtime(sim.runtime()).checkpoint(&store).attach().enqueue().await.unwrap();
+        let nowhere = graph.run(Vec::new()).runtime(sim.runtime()).enqueue().await.unwrap_err();
         assert!(nowhere.to_string().contains("checkpoint"), "{nowhere}");
-        assert!(graph.outcome_of("unknown", &store).on(sim.runtime()).await.is_err());
+        assert!(graph.outcome_of("unknown", &store).runtime(sim.runtime()).await.is_err());
         sim.sleep(Duration::from_secs(60)).await;
     });
     assert_eq!(seen.take(), ["fail"], "a run that failed is not claimed again");

@@ -37,7 +37,7 @@ fn f9_nested_fan_outs_of_many_waiting_branches_are_woken() {
             .unwrap();
         // Enough branches that each gets its own waker.
         let branches = 100;
-        let run = graph.run(branches).on(sim.runtime()).into_future();
+        let run = graph.run(branches).runtime(sim.runtime()).into_future();
         assert_eq!(sim.run(run).unwrap(), 3 * (1..=branches).sum::<u32>());
     });
 }
@@ -73,5 +73,5 @@ fn f9_branch_that_fails_at_once_does_not_delay_the_others() {
         .compile()
         .unwrap();
     let sim = Sim::new(0);
-    assert_eq!(sim.run(graph.run(others + 1).on(sim.runtime()).into_future()).unwrap(), others);
+    assert_eq!(sim.run(graph.run(others + 1).runtime(sim.runtime()).into_future()).unwrap(), others);
 }

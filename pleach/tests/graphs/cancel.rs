@@ -50,7 +50,7 @@ fn f7_node_can_cancel_its_own_run() {
         .set_entry("stop")
         .compile()
         .unwrap();
-    let error = sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(graph.run(1).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::Because(_), was_executing: true, .. }));
     // Without a runtime no token can be created: the node panics with that reason.
     let error = block_on(graph.run(1).into_future()).unwrap_err();
@@ -81,7 +81,7 @@ fn f7_cancel_between_nodes_returns_the_state() {
 fn f7_run_deadline_cancels_and_node_timeout_is_an_error() {
     let sim = Sim::new(1);
     let secs = Duration::from_secs;
-    let error = sim.run(async { waiting().run(vec![]).on(sim.runtime()).timeout(secs(5)).await }).unwrap_err();
+    let error = sim.run(async { waiting().run(vec![]).runtime(sim.runtime()).timeout(secs(5)).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, was_executing: true, .. }));
     assert_eq!(sim.now().since_start(), secs(5));
 
@@ -98,7 +98,7 @@ fn f7_run_deadline_cancels_and_node_timeout_is_an_error() {
             .policy("slow", Policy::new().timeout(own))
             .compile()
             .unwrap();
-        let error = sim.run(async { graph.run(1).on(sim.runtime()).timeout(whole).await }).unwrap_err();
+        let error = sim.run(async { graph.run(1).runtime(sim.runtime()).timeout(whole).await }).unwrap_err();
         (error, sim.now().since_start())
     };
     // The shorter limit wins.
@@ -135,7 +135,7 @@ impl pleach::runtime::Runtime for Busy {
 
 #[test]
 fn f7_run_that_never_waits_sees_its_deadline() {
-    let run = counting(1_000).run(0).on(Arc::new(Busy(Default::default()))).timeout(Duration::from_secs(10));
+    let run = counting(1_000).run(0).runtime(Arc::new(Busy(Default::default()))).timeout(Duration::from_secs(10));
     let error = block_on(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, was_executing: false, .. }));
     assert!((5..=10).contains(&error.into_state().unwrap()));

@@ -100,7 +100,7 @@ fn f7_cancel_is_seen_between_two_attempts() {
         .set_entry("try")
         .compile()
         .unwrap();
-    let error = sim.run(graph.run(7).on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(graph.run(7).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { node, was_executing: false, .. } if node == "try"), "{error}");
     assert_eq!((attempts.load(SeqCst), error.into_state()), (2, Some(7)));
 }
@@ -140,7 +140,7 @@ fn f12_undos_ignore_the_deadline_of_the_run() {
         .set_entry("book")
         .compile()
         .unwrap();
-    let run = graph.run(1).on(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
+    let run = graph.run(1).runtime(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
     assert!(sim.run(run).unwrap_err().compensation().is_some());
     assert_eq!(log.take(), [None]);
 }

@@ -103,13 +103,13 @@ fn f9_fan_out_timeout_is_a_separate_fault() {
     let sim = Sim::new(1);
     let expected = FanOutTimeout { node: "fork".into(), elapsed: Elapsed(Duration::from_secs(2)) };
     let graph = timed(FanOut::merge(|n: u32, _| n));
-    let error = sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap_err();
+    let error = sim.run(graph.run(1).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::FanOutTimeout(timeout) if *timeout == expected), "{error}");
     assert_eq!(error.source().and_then(|source| source.downcast_ref::<Elapsed>()), Some(&expected.elapsed));
     // A stored run reports the same fault later.
     let store = MemoryStore::on(sim.runtime());
-    sim.run(graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap_err();
-    let stored = sim.run(graph.outcome_of("r", &store).on(sim.runtime()).into_future()).unwrap_err();
+    sim.run(graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap_err();
+    let stored = sim.run(graph.outcome_of("r", &store).runtime(sim.runtime()).into_future()).unwrap_err();
     assert!(matches!(stored.fault(), RunFault::FanOutTimeout(timeout) if *timeout == expected), "{stored}");
 }
 
@@ -183,7 +183,7 @@ fn f5_failed_merge_returns_the_state_before_the_fan_out() {
         assert!(is_of_merge(error.fault()), "{error}");
         assert_eq!(error.into_state(), Some(11));
         let sim = Sim::new(1);
-        let run = graph.run(10).checkpoint(&MemoryStore::on(sim.runtime())).on(sim.runtime());
+        let run = graph.run(10).checkpoint(&MemoryStore::on(sim.runtime())).runtime(sim.runtime());
         let error = sim.run(run.into_future()).unwrap_err();
         assert!(is_of_merge(error.fault()), "{error}");
         assert_eq!(error.into_state(), Some(11));

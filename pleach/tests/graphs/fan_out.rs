@@ -63,7 +63,8 @@ fn f9_merge_sees_branches_in_declared_order() {
         for spawned in [false, true] {
             let fan_out = FanOut::merge(appended);
             let graph = three(sim, if spawned { fan_out.spawned() } else { fan_out }).compile().unwrap();
-            let notes = sim.run(async { graph.run(vec!["0".into()]).on(sim.runtime()).hooks(hooks.clone()).await }).unwrap();
+            let notes =
+                sim.run(async { graph.run(vec!["0".into()]).runtime(sim.runtime()).hooks(hooks.clone()).await }).unwrap();
             assert_eq!(notes, ["0", "a", "b", "c"]);
             orders.push(finished.take().concat());
             assert_eq!(sim.settle(), 0);
@@ -85,9 +86,9 @@ fn f9_branches_count_as_visits_and_have_paths() {
         |_, _| {},
     );
     let graph = three(&sim, appended).compile().unwrap();
-    sim.run(async { graph.run(vec![]).on(sim.runtime()).hooks(hooks).max_visits(5).max_iterations(3).await }).unwrap();
+    sim.run(async { graph.run(vec![]).runtime(sim.runtime()).hooks(hooks).max_visits(5).max_iterations(3).await }).unwrap();
     assert_eq!(log.take(), ["fork []", "a [0]", "b [1]", "c [2]", "join []"]);
-    let error = sim.run(async { graph.run(vec![]).on(sim.runtime()).max_visits(3).await }).unwrap_err();
+    let error = sim.run(async { graph.run(vec![]).runtime(sim.runtime()).max_visits(3).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 3, next } if next == "c"));
 }
 
@@ -118,7 +119,7 @@ fn nested(sim: &Sim) -> CompiledGraph<Notes> {
 #[test]
 fn f9_fan_outs_can_be_nested() {
     explore(0..100, |sim| {
-        let notes = sim.run(async { nested(sim).run(vec![]).on(sim.runtime()).await }).unwrap();
+        let notes = sim.run(async { nested(sim).run(vec![]).runtime(sim.runtime()).await }).unwrap();
         assert_eq!(notes, ["inner", "x", "y", "inner join", "left", "left", "left", "outer join"]);
     });
 }
@@ -188,7 +189,7 @@ fn f9_branch_limit_is_reached_and_never_exceeded() {
                 .set_entry("split")
                 .compile()
                 .unwrap();
-            assert_eq!(sim.run(async { graph.run(10).on(sim.runtime()).await }).unwrap(), 55);
+            assert_eq!(sim.run(async { graph.run(10).runtime(sim.runtime()).await }).unwrap(), 55);
             assert_eq!(most.load(SeqCst), limit.min(10) as u32);
         }
     });
@@ -218,7 +219,7 @@ fn f9_waiting_branches_are_polled_only_when_woken() {
         .set_entry("split")
         .compile()
         .unwrap();
-    let run = graph.run(1_000).on(sim.runtime()).max_iterations(2_000).into_future();
+    let run = graph.run(1_000).runtime(sim.runtime()).max_iterations(2_000).into_future();
     assert_eq!(sim.run(run).unwrap(), 1_000);
     // Polls per branch: the first, one for its own waker, one when woken. At the end the remaining
     // branches are polled together.
@@ -253,7 +254,7 @@ fn f9_spawned_branches_run_on_the_threads_of_the_runtime() {
 fn f9_stream_reports_forks_and_joins() {
     let sim = Sim::new(5);
     let graph = three(&sim, appended).compile().unwrap();
-    let mut stream = graph.run(vec![]).on(sim.runtime()).stream();
+    let mut stream = graph.run(vec![]).runtime(sim.runtime()).stream();
     let mut seen = Notes::new();
     sim.run(async {
         while let Some(update) = stream.next().await {
@@ -272,7 +273,7 @@ fn f9_stream_reports_forks_and_joins() {
 fn f9_same_seed_gives_the_same_trace() {
     let run = |seed| {
         let sim = Sim::new(seed);
-        sim.run(async { nested(&sim).run(vec![]).on(sim.runtime()).await }).unwrap();
+        sim.run(async { nested(&sim).run(vec![]).runtime(sim.runtime()).await }).unwrap();
         (sim.now(), sim.trace_hash())
     };
     let mut random = Random::seeded(1);

@@ -87,7 +87,7 @@ fn f9_without_fail_fast_the_other_branches_finish() {
             .set_entry("split")
             .compile()
             .unwrap();
-        let error = sim.run(async { graph.run(9).on(sim.runtime()).await }).unwrap_err();
+        let error = sim.run(async { graph.run(9).runtime(sim.runtime()).await }).unwrap_err();
         assert_eq!(error.to_string(), "node \"work\" failed at attempt 1: no 2", "the first failure is reported");
         assert_eq!(ends.load(SeqCst), 9);
     });
@@ -130,7 +130,7 @@ fn f9_fan_out_timeout_bounds_its_branches() {
     let secs = Duration::from_secs;
     let sim = Sim::new(3);
     let graph = failing(FanOut::merge(appended).timeout(secs(2)), true);
-    let error = sim.run(async { graph.run(vec![]).on(sim.runtime()).await }).unwrap_err();
+    let error = sim.run(async { graph.run(vec![]).runtime(sim.runtime()).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::FanOutTimeout(timeout) if timeout.node == "fork"));
     assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&Elapsed(secs(2))));
     assert_eq!(sim.now().since_start(), secs(2));
@@ -139,9 +139,9 @@ fn f9_fan_out_timeout_bounds_its_branches() {
         Ok::<_, BoxError>(results.iter().map(|result| result.is_ok().to_string()).collect())
     });
     let graph = failing(collect.timeout(secs(2)), true);
-    assert_eq!(sim.run(async { graph.run(vec![]).on(sim.runtime()).await }).unwrap(), ["false", "true"]);
+    assert_eq!(sim.run(async { graph.run(vec![]).runtime(sim.runtime()).await }).unwrap(), ["false", "true"]);
     let in_time = failing(FanOut::merge(appended).timeout(secs(2)), false);
-    assert!(sim.run(async { in_time.run(vec![]).on(sim.runtime()).await }).is_ok());
+    assert!(sim.run(async { in_time.run(vec![]).runtime(sim.runtime()).await }).is_ok());
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn f9_nested_fan_out_timeout_bounds_its_branches() {
         .compile()
         .unwrap();
     // Only the timer of the inner fan-out can wake the run.
-    assert_eq!(sim.run(graph.run(vec![]).on(sim.runtime()).into_future()).unwrap(), ["false"]);
+    assert_eq!(sim.run(graph.run(vec![]).runtime(sim.runtime()).into_future()).unwrap(), ["false"]);
     assert_eq!(sim.now().since_start(), Duration::from_secs(7));
 }
 
@@ -265,7 +265,7 @@ fn f9_timed_out_spawned_attempt_is_dropped_while_the_run_continues() {
             .set_entry("split")
             .compile()
             .unwrap();
-        assert_eq!(sim.run(graph.run(1).on(sim.runtime()).into_future()).unwrap(), 2);
+        assert_eq!(sim.run(graph.run(1).runtime(sim.runtime()).into_future()).unwrap(), 2);
         assert_eq!(held.load(SeqCst), 0);
     });
 }

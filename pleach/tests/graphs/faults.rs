@@ -124,7 +124,7 @@ fn f5_panicking_destructor_counts_as_a_panic_of_the_node() {
     assert!(matches!(error.fault(), RunFault::Panic(panic) if panic.during == During::Node));
     // If the node is dropped while it waits, the panic is listed beside the cancel.
     let sim = Sim::new(1);
-    let error = sim.run(async { graph.run(1).on(sim.runtime()).timeout(Duration::from_secs(1)).await }).unwrap_err();
+    let error = sim.run(async { graph.run(1).runtime(sim.runtime()).timeout(Duration::from_secs(1)).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { .. }));
     assert_eq!(error.panics().len(), 1);
 }

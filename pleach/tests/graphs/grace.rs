@@ -143,7 +143,7 @@ fn f7_grace_begins_at_deadline_scope_cancel_and_command() {
         explore(0..30, |sim| {
             let log = Log::new();
             let graph = two(sim, &log, tidying, true);
-            let run = graph.run(1).on(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
+            let run = graph.run(1).runtime(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
             assert_eq!(cancelled(&sim.run(run).unwrap_err()), ("tidy".into(), true, Some(end)));
 
             let scope = sim.scope();
@@ -176,7 +176,7 @@ fn f7_dropped_run_drops_its_node_at_once() {
     explore(0..30, |sim| {
         let log = Log::new();
         let graph = two(sim, &log, 0, true);
-        let mut run = graph.run(1).on(sim.runtime()).into_future();
+        let mut run = graph.run(1).runtime(sim.runtime()).into_future();
         assert!(crate::common::poll_once(&mut run).is_pending());
         drop(run);
         assert_eq!(log.take(), ["began", "dropped"]);

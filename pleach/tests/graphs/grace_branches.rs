@@ -52,7 +52,7 @@ fn f7_branch_cancelled_by_another_gets_its_grace_before_the_undo() {
         explore(0..30, |sim| {
             let log = Log::new();
             let graph = failing_fan_out(sim, &log, 4, spawned);
-            let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+            let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
             assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
             assert_eq!(sim.now().since_start(), Duration::from_secs(5));
             // The node finished, so it is undone. No other node starts.
@@ -67,7 +67,7 @@ fn f7_run_fails_after_its_branch_used_up_the_grace() {
         explore(0..30, |sim| {
             let log = Log::new();
             let graph = failing_fan_out(sim, &log, 6, spawned);
-            let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+            let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
             assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
             assert_eq!(sim.now().since_start(), Duration::from_secs(6));
             assert_eq!(log.take(), ["began", "saw another branch failed", "dropped"]);
@@ -82,7 +82,7 @@ fn f7_stored_branch_that_finished_in_its_grace_is_undone() {
         let (log, store) = (Log::new(), MemoryStore::on(sim.runtime()));
         let graph = failing_fan_out(sim, &log, 4, false);
         sim.run(async {
-            let error = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).await.unwrap_err();
+            let error = graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap_err();
             assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
             assert_eq!(store.head("r").await.unwrap().status, RunStatus::Compensated);
         });
@@ -117,7 +117,7 @@ fn f7_branch_cancelled_by_another_gives_grace_in_its_subgraph() {
     explore(0..30, |sim| {
         let log = Log::new();
         let graph = around(sim, two(sim, &log, 4, true), 1);
-        let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+        let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
         assert_eq!(sim.now().since_start(), Duration::from_secs(5));
         assert_eq!(log.take(), ["began", "saw another branch failed", "tidied up", "dropped"]);
@@ -130,7 +130,7 @@ fn f7_grace_is_not_restarted_by_an_outer_cancel() {
         let log = Log::new();
         // The inner fan-out fails after one second, the outer one after three.
         let graph = around(sim, failing_fan_out(sim, &log, 9, false), 3);
-        let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+        let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fail"), "{error}");
         assert_eq!(sim.now().since_start(), Duration::from_secs(6));
         assert_eq!(log.take(), ["began", "saw another branch failed", "dropped"]);
@@ -170,7 +170,7 @@ fn f7_outer_fan_out_waits_for_inner_graces() {
             .set_entry("outer")
             .compile()
             .unwrap();
-        let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+        let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "outer_fails"), "{error}");
         assert_eq!(sim.now().since_start(), Duration::from_secs(8), "the grace of the outer branch began at 3 s");
         let log = log.take();
@@ -212,7 +212,7 @@ fn f7_grace_that_begins_when_an_inner_one_ends_is_enforced() {
             .set_entry("outer")
             .compile()
             .unwrap();
-        let error = sim.run(async { graph.run(1).on(sim.runtime()).await }).unwrap_err();
+        let error = sim.run(async { graph.run(1).runtime(sim.runtime()).await }).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(error) if error.node == "fails"), "{error}");
         assert_eq!(sim.now().since_start(), Duration::from_secs(6), "the grace of the outer branch began at 1 s");
     });
@@ -262,7 +262,7 @@ fn f7_branches_of_a_timed_out_fan_out_get_their_grace() {
         Ok::<_, String>(n * 100 + results.iter().filter(|result| result.is_err()).count() as u32)
     });
     let graph = mapped(&sim, &log, fan_out.timeout(Duration::from_secs(1)), 4);
-    assert_eq!(sim.run(async { graph.run(3).on(sim.runtime()).await }).unwrap(), 303);
+    assert_eq!(sim.run(async { graph.run(3).runtime(sim.runtime()).await }).unwrap(), 303);
     assert_eq!(sim.now().since_start(), Duration::from_secs(5));
     assert_eq!(log.take().iter().filter(|line| *line == "tidied up").count(), 3);
 }

@@ -24,7 +24,7 @@ fn f7_stored_run_commits_the_step_of_its_grace_and_resumes_after_it() {
             assert_eq!(error.into_state(), Some(11));
             let info = store.head("r").await.unwrap();
             assert_eq!((info.status, info.owner), (RunStatus::Running, None), "released, can be resumed");
-            assert_eq!(graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 12);
+            assert_eq!(graph.resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap(), 12);
         });
         assert_eq!(log.take(), ["began", "saw enough", "tidied up", "dropped", "next"]);
     });
@@ -53,7 +53,7 @@ fn f7_stored_run_in_a_scope_commits_the_step_of_its_grace() {
                 "nothing follows the node, not even the completion"
             );
             assert_eq!(log.take(), ["began", "saw all of it", "tidied up", "dropped"]);
-            assert_eq!(graph.resume("r").checkpoint(&store).on(sim.runtime()).await.unwrap(), 11);
+            assert_eq!(graph.resume("r").checkpoint(&store).runtime(sim.runtime()).await.unwrap(), 11);
             assert!(log.take().is_empty(), "the node does not run again");
         });
     });
@@ -70,7 +70,7 @@ fn f7_cancelled_stored_run_keeps_the_step_of_its_grace() {
                 sim.sleep(Duration::from_secs(1)).await;
                 remote.cancel("out of money").await.unwrap();
             };
-            let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).into_future();
+            let run = graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).into_future();
             let error = futures::join!(run, cancel).0.unwrap_err();
             assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::Finished)));
             let info = store.head("r").await.unwrap();
@@ -88,7 +88,7 @@ fn f7_deadline_of_a_stored_run_reports_the_grace_end() {
     let store = MemoryStore::on(sim.runtime());
     let graph = two(&sim, &log, 4, true);
     sim.run(async {
-        let run = graph.run(1).id("r").checkpoint(&store).on(sim.runtime()).timeout(Duration::from_secs(1));
+        let run = graph.run(1).id("r").checkpoint(&store).runtime(sim.runtime()).timeout(Duration::from_secs(1));
         let error = run.await.unwrap_err();
         assert_eq!(cancelled(&error), ("tidy".into(), true, Some(GraceEnd::Finished)));
         assert_eq!(store.head("r").await.unwrap().status, RunStatus::Cancelled);

@@ -69,7 +69,7 @@ fn f8_cancelled_node_finishes_with_the_cause() {
             seen.note(format!("{} {:?}", visit.node, result.map(|_| ())));
         },
     );
-    let run = waiting().run(vec![]).on(sim.runtime()).timeout(Duration::from_secs(1)).hooks(hooks);
+    let run = waiting().run(vec![]).runtime(sim.runtime()).timeout(Duration::from_secs(1)).hooks(hooks);
     sim.run(run.into_future()).unwrap_err();
     let log = log.take();
     assert_eq!(log.len(), 2);

@@ -25,7 +25,7 @@ fn f6_parallel_branches_do_not_add_up_towards_max_iterations() {
     for n in [1_000, 5_000] {
         assert_eq!(block_on(async { documents().run(n).await }).unwrap(), n);
         let sim = Sim::new(1);
-        let run = documents().run(n).checkpoint(&MemoryStore::on(sim.runtime())).on(sim.runtime());
+        let run = documents().run(n).checkpoint(&MemoryStore::on(sim.runtime())).runtime(sim.runtime());
         assert_eq!(sim.run(run.into_future()).unwrap(), n);
     }
     let run = |limit| block_on(async { documents().run(9).max_iterations(limit).await });
@@ -48,10 +48,10 @@ fn f6_max_visits_limits_the_whole_run() {
 fn f6_run_at_its_limit_resumes_with_a_higher_limit() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
-    let run = documents().run(9).id("r").checkpoint(&store).max_visits(4).on(sim.runtime());
+    let run = documents().run(9).id("r").checkpoint(&store).max_visits(4).runtime(sim.runtime());
     let error = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxVisits { limit: 4, .. }), "{error}");
-    let run = documents().resume("r").checkpoint(&store).max_visits(10).on(sim.runtime());
+    let run = documents().resume("r").checkpoint(&store).max_visits(10).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap(), 9);
 }
 
@@ -119,12 +119,12 @@ fn f6_iteration_counts_survive_a_crash_at_any_commit() {
 fn f6_rewound_run_continues_with_the_counts_of_its_record() {
     let sim = Sim::new(3);
     let store = MemoryStore::on(sim.runtime());
-    let end = sim.run(turns().run(0).id("r").checkpoint(&store).on(sim.runtime()).into_future()).unwrap();
+    let end = sim.run(turns().run(0).id("r").checkpoint(&store).runtime(sim.runtime()).into_future()).unwrap();
     let mut rewound = 0;
     let head = sim.run(async { store.head("r").await }).unwrap().head;
     for to in 1..=head {
         let fork = format!("f{to}");
-        let run = turns().resume("r").rewind_to(to).fork_as(&*fork).checkpoint(&store).on(sim.runtime());
+        let run = turns().resume("r").rewind_to(to).fork_as(&*fork).checkpoint(&store).runtime(sim.runtime());
         match sim.run(run.into_future()) {
             Ok(again) => assert_eq!(again, end, "from {to}"),
             Err(error) if matches!(error.fault(), RunFault::Resume(_)) => continue,

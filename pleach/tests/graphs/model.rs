@@ -186,7 +186,7 @@ fn f4_random_graphs_match_the_interpreter() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
         let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.iteration), |_, _| {});
-        let run = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit);
+        let run = graph.run(Vec::new()).runtime(sim.runtime()).max_iterations(model.limit);
         // A run without hooks takes the fast path and must have the same outcome.
         let has_hooks = round % 3 != 0;
         let outcome = sim.run(if has_hooks { run.hooks(hooks).into_future() } else { run.into_future() });
@@ -227,7 +227,7 @@ fn f8_stream_has_the_same_outcome_as_the_run() {
         let model = random_model(&mut random);
         let sim = Sim::new(round);
         let Some(graph) = graph_of(&model, &sim, true, false) else { continue };
-        let mut stream = graph.run(Vec::new()).on(sim.runtime()).max_iterations(model.limit).stream();
+        let mut stream = graph.run(Vec::new()).runtime(sim.runtime()).max_iterations(model.limit).stream();
         let streamed = sim.run(async {
             let mut last = None;
             while let Some(update) = stream.next().await {
@@ -237,7 +237,7 @@ fn f8_stream_has_the_same_outcome_as_the_run() {
         });
         let again = Sim::new(round);
         let graph = graph_of(&model, &again, true, false).unwrap();
-        let run = again.run(graph.run(Vec::new()).on(again.runtime()).max_iterations(model.limit).into_future());
+        let run = again.run(graph.run(Vec::new()).runtime(again.runtime()).max_iterations(model.limit).into_future());
         let Some(RunUpdate::Ended(streamed)) = streamed else { panic!("{streamed:?}") };
         assert_eq!(streamed.ok(), run.ok(), "{model:?}");
     }

@@ -33,7 +33,7 @@ fn f11_every_retry_gets_the_original_state() {
     let ms = Duration::from_millis;
     let policy = Policy::new().retry(Retry::times(4).backoff(ms(10), ms(25)));
     let graph = one(flaky(3, &log), policy).compile().unwrap();
-    assert_eq!(sim.run(async { graph.run(5).on(sim.runtime()).max_iterations(1).await }).unwrap(), 6);
+    assert_eq!(sim.run(async { graph.run(5).runtime(sim.runtime()).max_iterations(1).await }).unwrap(), 6);
     assert_eq!(log.take(), ["1 5", "2 5", "3 5", "4 5"]);
     assert_eq!(sim.now().since_start(), ms(10 + 20 + 25));
 
@@ -80,7 +80,7 @@ fn f11_retry_honours_its_classifier_and_jitter() {
     explore(0..20, |sim| {
         let retry = Retry::times(2).backoff(Duration::from_secs(1), Duration::from_secs(1)).jitter();
         let graph = one(flaky(1, &Log::new()), Policy::new().retry(retry)).compile().unwrap();
-        sim.run(async { graph.run(0).on(sim.runtime()).await }).unwrap();
+        sim.run(async { graph.run(0).runtime(sim.runtime()).await }).unwrap();
         let waited = sim.now().since_start();
         assert!(waited >= Duration::from_millis(500) && waited < Duration::from_secs(1), "{waited:?}");
     });
@@ -107,7 +107,7 @@ fn f11_timeouts_and_panics_are_retried() {
     );
     let policy = Policy::new().timeout(Duration::from_secs(3)).retry(Retry::times(3));
     let graph = one(node, policy).compile().unwrap();
-    assert_eq!(sim.run(async { graph.run(1).on(sim.runtime()).hooks(hooks).await }).unwrap(), 2);
+    assert_eq!(sim.run(async { graph.run(1).runtime(sim.runtime()).hooks(hooks).await }).unwrap(), 2);
     let reasons = reasons.take();
     assert_eq!(reasons[0], format!("Err({:?})", Elapsed(Duration::from_secs(3)).to_string()));
     assert!(reasons[1].contains(INJECTED) && reasons[2] == "Ok(2)");

@@ -72,7 +72,7 @@ fn f4_run_needs_no_runtime_and_spawns_no_task() {
     let mut run = std::pin::pin!(graph.run(0).into_future());
     let polled = run.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
     assert!(matches!(polled, std::task::Poll::Ready(Ok(100))));
-    sim.run(async { graph.run(0).on(sim.runtime()).await }).unwrap();
+    sim.run(async { graph.run(0).runtime(sim.runtime()).await }).unwrap();
     assert_eq!(sim.tasks_alive(), 0);
 }
 
@@ -179,9 +179,9 @@ pub(crate) fn waiting() -> CompiledGraph<Words> {
 #[test]
 fn f13_run_can_start_at_a_named_node() {
     let graph = linear().add_node("lost", say("lost")).compile().unwrap();
-    assert_eq!(block_on(async { graph.run(vec![]).from("b").await }).unwrap(), ["b", "c"]);
+    assert_eq!(block_on(async { graph.run(vec![]).start_at("b").await }).unwrap(), ["b", "c"]);
     let start = |node: &str| {
-        let error = block_on(async { graph.run(vec!["kept".into()]).from(node).await }).unwrap_err();
+        let error = block_on(async { graph.run(vec!["kept".into()]).start_at(node).await }).unwrap_err();
         let RunFault::Start(start) = error.fault() else { panic!("{error}") };
         let start = start.clone();
         assert_eq!(error.into_state().unwrap(), ["kept"]);
@@ -197,6 +197,6 @@ fn f13_run_can_start_at_a_named_node() {
         .set_entry("fork")
         .compile()
         .unwrap();
-    let error = block_on(async { forked.run(1).from("in").await }).unwrap_err();
+    let error = block_on(async { forked.run(1).start_at("in").await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Start(StartError::InBranch { fan_out, .. }) if fan_out == "fork"));
 }

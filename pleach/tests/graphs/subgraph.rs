@@ -73,7 +73,7 @@ fn f10_subgraph_is_cancelled_with_its_run() {
         .unwrap();
     let sim = Sim::new(1);
     let graph = around(waits).compile().unwrap();
-    let run = graph.run(1).on(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
+    let run = graph.run(1).runtime(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
     let error = sim.run(run).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Cancelled { node, was_executing: true, .. } if node == "inner"));
 }
@@ -119,7 +119,7 @@ fn f10_subgraphs_work_in_branches_and_nested() {
                 .set_entry("split")
                 .compile()
                 .unwrap();
-            let run = graph.run(3).on(sim.runtime()).into_future();
+            let run = graph.run(3).runtime(sim.runtime()).into_future();
             assert_eq!(sim.run(run).unwrap(), 108 + 208 + 312);
         });
     }

@@ -47,7 +47,7 @@ fn booking(log: &Log<String>, undo_fails: &'static str) -> CompiledGraph<u32> {
 #[test]
 fn f12_undos_run_in_reverse_order_with_a_fresh_token() {
     let (sim, log) = (Sim::new(1), Log::new());
-    let error = sim.run(async { booking(&log, "").run(0).on(sim.runtime()).await }).unwrap_err();
+    let error = sim.run(async { booking(&log, "").run(0).runtime(sim.runtime()).await }).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Node(node) if node.node == "pay"));
     let undone = [
         "hotel undoes hotel 3, false",
@@ -65,7 +65,7 @@ fn f12_undos_run_in_reverse_order_with_a_fresh_token() {
 fn f12_failed_undo_is_reported_with_the_remaining_undos() {
     quiet();
     let (sim, log) = (Sim::new(1), Log::new());
-    let error = sim.run(async { booking(&log, "flight").run(0).on(sim.runtime()).await }).unwrap_err();
+    let error = sim.run(async { booking(&log, "flight").run(0).runtime(sim.runtime()).await }).unwrap_err();
     let Some(Compensation::CompensationFailed { undone, node, reason, left }) = error.compensation() else { panic!("{error}") };
     assert_eq!(
         (undone.concat().as_str(), node.as_str(), reason.as_str(), left.join(" ").as_str()),
@@ -77,7 +77,7 @@ fn f12_failed_undo_is_reported_with_the_remaining_undos() {
 #[test]
 fn f12_limited_or_cancelled_run_is_not_undone() {
     let (sim, log) = (Sim::new(1), Log::new());
-    let error = sim.run(async { booking(&log, "").run(0).on(sim.runtime()).max_iterations(5).await }).unwrap_err();
+    let error = sim.run(async { booking(&log, "").run(0).runtime(sim.runtime()).max_iterations(5).await }).unwrap_err();
     assert!(error.compensation().is_none() && log.take().is_empty());
     let token = sim.token();
     token.cancel(());
@@ -119,7 +119,7 @@ fn f12_branches_and_subgraphs_are_undone_past_the_run_deadline() {
             .set_entry("split")
             .compile()
             .unwrap();
-        let run = graph.run(6).on(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
+        let run = graph.run(6).runtime(sim.runtime()).timeout(Duration::from_secs(1)).into_future();
         let error = sim.run(run).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Node(_)), "{error}");
         assert_eq!(log.take(), ["sub/do 8", "sub/do 7"]);

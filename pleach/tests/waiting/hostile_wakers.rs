@@ -276,7 +276,7 @@ fn w8_waker_of_a_durable_wait_may_use_its_run_when_dropped() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let graph = Graph::new("touched").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let touched = sim.run(graph.run(0).id("r").on(sim.runtime()).checkpoint(&store).into_future()).unwrap();
+    let touched = sim.run(graph.run(0).id("r").runtime(sim.runtime()).checkpoint(&store).into_future()).unwrap();
     assert!(touched >= 12, "{touched}");
 }
 
@@ -305,7 +305,7 @@ fn w8_waker_of_a_wide_run_may_wake_its_branches_when_dropped() {
         .compile()
         .unwrap();
     let sim = Sim::new(1);
-    let mut run = graph.run(0).on(sim.runtime()).into_future();
+    let mut run = graph.run(0).runtime(sim.runtime()).into_future();
     // Each branch waits with its own waker.
     for _ in 0..4 {
         assert!(poll_with(&mut run, Waker::noop()).is_pending());
