@@ -137,7 +137,7 @@ fn ending_of(error: &RunError<State>) -> Ending {
             Ending::Stopped(error.to_string())
         }
         // Another driver took the answer first.
-        (RunFault::AnswerRejected { why, .. }, _) => Ending::Stopped(why.clone()),
+        (RunFault::AnswerRejected { reason, .. }, _) => Ending::Stopped(reason.clone()),
         _ => Ending::Failed(error.to_string()),
     }
 }

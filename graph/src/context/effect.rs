@@ -183,8 +183,8 @@ where
             return writer.fail(error).await;
         }
         // Check this first: an effect without a usable undo must not start.
-        if let Some(why) = writer.records.unusable_undo() {
-            return writer.fail(why).await;
+        if let Some(reason) = writer.records.unusable_undo() {
+            return writer.fail(reason).await;
         }
         let Some(key_guard) = writer.take_key(Namespace::Effect, &key) else {
             return writer.fail(EffectError::UsedTwice { key }).await;
@@ -193,7 +193,7 @@ where
             Some(Ok(EffectBegin::Recorded(RecordedValue { json, recorded_by }))) => {
                 let value = match serde_json::from_str(&json) {
                     Ok(value) => value,
-                    Err(error) => return writer.fail(EffectError::Unstorable { key, why: error.to_string() }).await,
+                    Err(error) => return writer.fail(EffectError::Unstorable { key, reason: error.to_string() }).await,
                 };
                 let _delivering = writer.durable_value(recorded_by).await;
                 key_guard.deliver();
@@ -222,7 +222,7 @@ where
         };
         let json = match stored_json(&value, equal, |json| serde_json::from_str(json.get())) {
             Ok(json) => json,
-            Err(why) => return writer.fail(EffectError::Unstorable { key, why }).await,
+            Err(reason) => return writer.fail(EffectError::Unstorable { key, reason }).await,
         };
         writer.write(Kind::Effect, VisitRecordBody { key, value: Some(json), ..VisitRecordBody::default() }).await;
         key_guard.deliver();

@@ -151,7 +151,7 @@ pub enum RunEvent<T> {
         /// The name of the message: `answer/KEY`, `signal/NAME` or the name of a command.
         name: Arc<str>,
         /// The reason of the rejection, as text.
-        why: Arc<str>,
+        reason: Arc<str>,
     },
     /// The run waits for the lease of another driver to expire, for more than a second.
     ///
@@ -203,7 +203,9 @@ impl<S> RunEvent<&S> {
             Self::InnerStarted { visit } => RunEvent::InnerStarted { visit: visit.clone() },
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
             Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
-            Self::MessageRejected { name, why } => RunEvent::MessageRejected { name: Arc::clone(name), why: Arc::clone(why) },
+            Self::MessageRejected { name, reason } => {
+                RunEvent::MessageRejected { name: Arc::clone(name), reason: Arc::clone(reason) }
+            }
             Self::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: Arc::clone(holder), left: *left },
             Self::StoreUnavailable { error } => RunEvent::StoreUnavailable { error: Arc::clone(error) },
             Self::StoreRecovered => RunEvent::StoreRecovered,

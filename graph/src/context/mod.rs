@@ -238,7 +238,7 @@ impl NodeContext {
                 |json: &RawValue| (takes.read)(json).map(|back| *back.downcast::<P>().expect("the type was compared before"));
             stored_json(&payload, None, read)
                 .map(UndoPayload::of)
-                .map_err(|why| EffectError::Unstorable { key: "record_undo".into(), why })
+                .map_err(|reason| EffectError::Unstorable { key: "record_undo".into(), reason })
         } else {
             let (given, takes) = (std::any::type_name::<P>().to_string(), takes.name.to_string());
             Err(EffectError::UndoType { given, takes })

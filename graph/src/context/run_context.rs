@@ -164,8 +164,8 @@ impl RunContext {
     }
 
     /// Makes the node of this token fail. Its future stays pending.
-    pub(crate) fn break_node(&self, token: TokenId, why: BoxError) {
-        self.details().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, why));
+    pub(crate) fn break_node(&self, token: TokenId, reason: BoxError) {
+        self.details().broken.lock().unwrap_or_else(PoisonError::into_inner).push((token, reason));
         self.has_broken.store(true, Release);
     }
 

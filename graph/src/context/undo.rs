@@ -39,8 +39,8 @@ impl Undo {
             match serde_json::from_str::<P>(payload.get()) {
                 Ok(payload) => Box::pin(ErrInto { future: undo(cx, payload) }),
                 Err(_) if payload.get() == RawValue::NULL.get() => {
-                    let why = "the node had effects and recorded no undo payload; call `record_undo` before its effects";
-                    Box::pin(async move { Err(why.into()) })
+                    let reason = "the node had effects and recorded no undo payload; call `record_undo` before its effects";
+                    Box::pin(async move { Err(reason.into()) })
                 }
                 Err(error) => {
                     Box::pin(async move { Err(format!("the recorded undo payload cannot be decoded: {error}").into()) })

@@ -82,7 +82,7 @@ impl NodeContext {
         Box::pin(async move {
             let question = match question {
                 Ok(question) => question,
-                Err(why) => return writer.fail(EffectError::Unstorable { key, why }).await,
+                Err(reason) => return writer.fail(EffectError::Unstorable { key, reason }).await,
             };
             writer.interrupt(key, question).await
         })
@@ -115,7 +115,8 @@ impl NodeContext {
 impl VisitWriter {
     /// Rejects keys that no message can name: with a NUL character, or too long to store.
     pub(crate) fn check_key(&self, key: &str) -> Result<(), EffectError> {
-        let invalid = |why: &str| EffectError::InvalidKey { key: key.chars().take(80).collect(), why: why.to_string() };
+        let invalid =
+            |reason: &str| EffectError::InvalidKey { key: key.chars().take(80).collect(), reason: reason.to_string() };
         if key.contains('\0') {
             return Err(invalid("it contains a NUL character; use printable text"));
         }
@@ -241,7 +242,7 @@ impl VisitWriter {
             }
             Err(error) => {
                 let key = key_guard.key().to_string();
-                self.fail(EffectError::Unstorable { key, why: error.to_string() }).await
+                self.fail(EffectError::Unstorable { key, reason: error.to_string() }).await
             }
         }
     }
@@ -285,8 +286,8 @@ fn next_readable<'a, T: DeserializeOwned>(
 ) -> Poll<((Message, TakenMessage<'a>), Box<RawValue>, T)> {
     while let Some((message, taken)) = awaited.take(waker) {
         if message.payload.len() > bytes_max {
-            let why = format!("it has {} bytes; at most {bytes_max} can be recorded", message.payload.len());
-            inbox.reject(message, why);
+            let reason = format!("it has {} bytes; at most {bytes_max} can be recorded", message.payload.len());
+            inbox.reject(message, reason);
             continue;
         }
         let read = serde_json::from_slice::<T>(&message.payload)

@@ -157,9 +157,9 @@ impl Inbox {
     }
 
     /// Rejects a message that its node cannot use. The node keeps waiting.
-    pub(crate) fn reject(&self, message: Message, why: String) {
+    pub(crate) fn reject(&self, message: Message, reason: String) {
         let Message { number, name, .. } = message;
-        self.lock().rejected.push(RejectedMessage { number, name, why });
+        self.lock().rejected.push(RejectedMessage { number, name, reason });
     }
 
     /// Takes the rejected messages, except a message that a resume carried.

@@ -56,7 +56,7 @@ pub(super) struct PendingWait {
 pub(crate) struct RejectedMessage {
     pub(crate) number: u64,
     pub(crate) name: String,
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 impl InboxState {

@@ -62,7 +62,7 @@ impl Command {
     fn payload(&self) -> Vec<u8> {
         match self {
             Self::Pause | Self::Resume => b"null".to_vec(),
-            Self::Cancel(why) => serde_json::to_vec(why).expect("a string can be serialised"),
+            Self::Cancel(reason) => serde_json::to_vec(reason).expect("a string can be serialised"),
         }
     }
 

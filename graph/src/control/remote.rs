@@ -89,12 +89,12 @@ impl RunRemote {
         self.command(Command::Resume).await.map(drop)
     }
 
-    /// Cancels the run permanently, with `why` as the cause.
+    /// Cancels the run permanently, with `reason` as the cause.
     ///
     /// Its nodes are cancelled, and its status becomes [`RunStatus::Cancelled`]. If several cancels
     /// are sent, the first one counts.
-    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), RunControlError> {
-        self.command(Command::Cancel(why.into())).await.map(drop)
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), RunControlError> {
+        self.command(Command::Cancel(reason.into())).await.map(drop)
     }
 
     /// Sends a signal to the run.
@@ -198,8 +198,8 @@ impl fmt::Display for RunControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended { run, status } => write!(f, "run {run:?} has ended ({status}); the message was not delivered"),
-            Self::Gone(why) => {
-                write!(f, "the run has left the tree ({why}); if it is stored, send the message with `RunRemote`")
+            Self::Gone(reason) => {
+                write!(f, "the run has left the tree ({reason}); if it is stored, send the message with `RunRemote`")
             }
             Self::Full { limit } => {
                 write!(f, "the inbox of the in-memory run is full ({limit} messages); try again when the run has taken some")

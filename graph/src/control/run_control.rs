@@ -189,7 +189,7 @@ mod tests {
                 .for_each(|command| run_control.queue_command(command));
         }
         let commands = run_control.take(Waker::noop()).commands;
-        assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(why)] if why == "first"));
+        assert!(matches!(&commands[..], [Command::Resume, Command::Cancel(reason)] if reason == "first"));
     }
 
     #[test]

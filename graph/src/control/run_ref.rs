@@ -32,7 +32,7 @@ pub enum RunMessage {
     /// Cancels the run permanently, with a cause.
     Cancel {
         /// The cause that the run reports.
-        why: String,
+        reason: String,
         /// Answered when the command was accepted.
         reply: Reply<Result<(), RunControlError>>,
     },
@@ -141,12 +141,12 @@ impl RunRef {
         self.ask(RunMessage::Resume).await
     }
 
-    /// Cancels the run permanently, with `why` as the cause. Its nodes are cancelled.
+    /// Cancels the run permanently, with `reason` as the cause. Its nodes are cancelled.
     ///
     /// The status of a stored run becomes [`Cancelled`](crate::store::RunStatus::Cancelled).
-    pub async fn cancel(&self, why: impl Into<String>) -> Result<(), RunControlError> {
-        let why = why.into();
-        self.ask(|reply| RunMessage::Cancel { why, reply }).await
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), RunControlError> {
+        let reason = reason.into();
+        self.ask(|reply| RunMessage::Cancel { reason, reply }).await
     }
 
     /// Sends a signal to the run.
@@ -246,7 +246,7 @@ impl Actor for RunActor {
         match message {
             RunMessage::Pause(reply) => reply.send(self.command(Command::Pause).await),
             RunMessage::Resume(reply) => reply.send(self.command(Command::Resume).await),
-            RunMessage::Cancel { why, reply } => reply.send(self.command(Command::Cancel(why)).await),
+            RunMessage::Cancel { reason, reply } => reply.send(self.command(Command::Cancel(reason)).await),
             RunMessage::Signal { name, dedup, payload, reply } => {
                 reply.send(self.deliver(SIGNAL, &name, dedup, payload).await);
             }

@@ -159,8 +159,8 @@ async fn open<S: Send + 'static>(
     for (name, answer) in answers.iter() {
         if let Err(error) = answer {
             let key = cut(name.strip_prefix(ANSWER).unwrap_or(name).to_string());
-            let (run, why) = (run.to_string(), error.to_string());
-            return Err(RunError::new(RunFault::AnswerRejected { run, key, why }, None));
+            let (run, reason) = (run.to_string(), error.to_string());
+            return Err(RunError::new(RunFault::AnswerRejected { run, key, reason }, None));
         }
     }
     let claimed = holder.map(|(claim, asked_at, _)| (claim, asked_at));
@@ -189,8 +189,8 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<Ru
     let (stored, state) = match (stored, state) {
         (Some(stored), Some(state)) => (stored, state),
         (_, state) => {
-            let why = "the run has no store, so no worker could claim it; call `checkpoint` before `enqueue`";
-            return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", why)), state));
+            let reason = "the run has no store, so no worker could claim it; call `checkpoint` before `enqueue`";
+            return Err(RunError::new(RunFault::Checkpoint(CheckpointError::new(run.id(), "", "create", reason)), state));
         }
     };
     let runtime = match run.runtime() {

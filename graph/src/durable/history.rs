@@ -159,12 +159,12 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         let schemas = *schema..now;
         if !graph_of(&record.header.node).is_empty() {
             let Header { node, .. } = record.header;
-            let why = format!(
+            let reason = format!(
                 "record {sequence} of run {:?} contains a state of subgraph {:?}, not of the run's graph",
                 self.run,
                 graph_of(&node)
             );
-            return Err(RunFault::Checkpoint(CheckpointError::new(&*self.run, node.clone(), "decode", why)));
+            return Err(RunFault::Checkpoint(CheckpointError::new(&*self.run, node.clone(), "decode", reason)));
         }
         record.body = self.migrations.migrate_body(std::mem::take(&mut record.body), "", (&self.run, sequence), schemas)?;
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
@@ -174,7 +174,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
     async fn record(&self, sequence: u64) -> Result<Record, StoreError> {
         let (store, run) = (&*self.store, &*self.run);
         let mut found = open::records(store, run, vec![sequence]).await?;
-        let missing = || StoreError::Damaged { run: run.to_string(), sequence, why: "it is not there" };
+        let missing = || StoreError::Damaged { run: run.to_string(), sequence, reason: "it is not there" };
         let record = found.remove(&sequence).ok_or_else(missing)?;
         let holds_state = record.header.next.as_ref().is_some_and(|next| !matches!(next, Place::Failed(_)));
         if holds_state {

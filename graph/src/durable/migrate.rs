@@ -173,10 +173,10 @@ impl Migrations {
                 Err(panicked) => Err(failed(schema, panicked.to_string().into())),
             };
             if let Some(number) = oversized_integer(&body) {
-                let why = format!(
+                let reason = format!(
                     "the integer {number} has more than 64 bits, which a `serde_json::Value` cannot hold; store it as text"
                 );
-                return Err(failed(schema, why.into()));
+                return Err(failed(schema, reason.into()));
             }
             let mut value: Value = serde_json::from_slice(&body).map_err(|error| failed(schema, error.into()))?;
             value["state"] = step(value["state"].take())?;

@@ -166,7 +166,7 @@ async fn outcome<S: Serialize + DeserializeOwned>(
         return Err(RunError::new(deadline_of(store, info).await.unwrap_or(ended), None));
     }
     let failed = |error| RunError::new(fault_of(&*info.id, "", "open", error), None);
-    let damaged = |why| StoreError::Damaged { run: info.id.clone(), sequence: info.head, why };
+    let damaged = |reason| StoreError::Damaged { run: info.id.clone(), sequence: info.head, reason };
     let position = open::position(store, &info.id, info.head).await.map_err(failed)?;
     let LogPosition { frontier, base, undone, undo_failed, .. } = position;
     let root = frontier.get(&[]).map_or(0, |token| token.row);

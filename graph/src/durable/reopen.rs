@@ -260,7 +260,7 @@ fn replace_state<S>(
     snapshot.for_each_state(|held| {
         let Some(replace) = replace.take() else { return Ok(()) };
         let StoredStates { state, .. } = decode(codec, held.record)?;
-        let encoding = |why: BoxError| RunFault::Checkpoint(CheckpointError::new(run(), "", "encode", why));
+        let encoding = |reason: BoxError| RunFault::Checkpoint(CheckpointError::new(run(), "", "encode", reason));
         match catch_panic(|| codec.body(&replace(state), None)) {
             Ok(Ok(body)) => held.record.body = body,
             Ok(Err(error)) => return Err(encoding(error.into())),

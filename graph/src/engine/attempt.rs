@@ -138,7 +138,7 @@ impl<S: Send + 'static> Stepper<S> {
     /// Fails a pending node that requested something impossible.
     pub(super) fn check_broken(&self, lane: &Lane<S>) -> Poll<Result<AttemptResult<S>, RunFault>> {
         match self.graph_cx.run().why_broken(lane.token) {
-            Some(why) => Poll::Ready(Ok(Err(Reason::Error(why)))),
+            Some(reason) => Poll::Ready(Ok(Err(Reason::Error(reason)))),
             None => Poll::Pending,
         }
     }
@@ -147,8 +147,8 @@ impl<S: Send + 'static> Stepper<S> {
     /// started.
     fn refused(&self, lane: &Lane<S>, refusal: Refusal) -> RunFault {
         let cause = self.graph_cx.run().cause();
-        let why = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
-        let reason = Arc::new(Reason::Error(why));
+        let error = cause.clone().map_or_else(|| refusal.to_string().into(), |cause| Box::new(cause) as BoxError);
+        let reason = Arc::new(Reason::Error(error));
         let reported = Arc::clone(&reason);
         self.notify(
             lane,

@@ -33,7 +33,7 @@ impl<S: Send + 'static> Engine<S> {
             match command {
                 Command::Pause => run_control.hold(),
                 Command::Resume => run_control.release(),
-                Command::Cancel(why) => return Some(self.cancel(cause(&why), None)),
+                Command::Cancel(reason) => return Some(self.cancel(cause(&reason), None)),
             }
         }
         if !queries.is_empty() {
@@ -90,10 +90,10 @@ impl<S: Send + 'static> Engine<S> {
                 written.map_err(|error| RunError::new(fault_of(&*committer.log().run, "", "commit", error), None))?;
                 run_control.release();
             }
-            Command::Cancel(why) => {
+            Command::Cancel(reason) => {
                 // A later resume command does not take it.
                 committer.taken_at_end.push(number);
-                committer.is_cancelled.get_or_insert(why);
+                committer.is_cancelled.get_or_insert(reason);
             }
         }
         Ok(())
@@ -105,10 +105,10 @@ impl<S: Send + 'static> Engine<S> {
 
     /// Ends a stored run that a command has cancelled.
     pub(super) fn permanent_cancel(&mut self) -> Option<RunError<S>> {
-        let why = self.committer.as_ref()?.is_cancelled.clone()?;
+        let reason = self.committer.as_ref()?.is_cancelled.clone()?;
         // A run that is already ending continues, and records the cancel with its end.
         let is_ending = self.is_ending || self.is_finishing() || self.ends_after_graces();
-        (!is_ending).then(|| self.cancel(cause(&why), None))
+        (!is_ending).then(|| self.cancel(cause(&reason), None))
     }
 
     /// Ends a resumed run before any node ran. Returns the outcome if no further work remains.
@@ -146,6 +146,6 @@ impl<S: Send + 'static> Engine<S> {
     }
 }
 
-fn cause(why: &str) -> Cause {
-    if why.is_empty() { Cause::Cancelled } else { Cause::Because(why.to_string().into()) }
+fn cause(reason: &str) -> Cause {
+    if reason.is_empty() { Cause::Cancelled } else { Cause::Because(reason.to_string().into()) }
 }

@@ -111,7 +111,7 @@ impl<S: Send + 'static> Engine<S> {
             let payload = match message.open(run.id()) {
                 Ok(payload) => payload,
                 Err(damage) => {
-                    self.reject(RejectedMessage { number, name, why: damage.to_string() });
+                    self.reject(RejectedMessage { number, name, reason: damage.to_string() });
                     continue;
                 }
             };
@@ -132,9 +132,9 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     fn reject(&self, rejected: RejectedMessage) {
-        let RejectedMessage { number, name, why } = rejected;
+        let RejectedMessage { number, name, reason } = rejected;
         if let Some(hooks) = &self.stepper.hooks {
-            hooks.call(&RunEvent::MessageRejected { name: name.into(), why: why.into() });
+            hooks.call(&RunEvent::MessageRejected { name: name.into(), reason: reason.into() });
         }
         if let Some(committer) = &self.committer {
             committer.log().take_with_next_commit(number);
@@ -144,8 +144,8 @@ impl<S: Send + 'static> Engine<S> {
     /// Returns the fault for an answer of this resume that its node rejected.
     fn rejected_answer(&self) -> Option<RunFault> {
         let run = self.stepper.graph_cx.run();
-        let RejectedMessage { name, why, .. } = run.inbox()?.rejected_answer()?;
-        Some(RunFault::AnswerRejected { run: run.id().to_string(), key: key_of(&name), why })
+        let RejectedMessage { name, reason, .. } = run.inbox()?.rejected_answer()?;
+        Some(RunFault::AnswerRejected { run: run.id().to_string(), key: key_of(&name), reason })
     }
 
     /// Returns whether a node is about to take a message. A pause recorded now could leave the
@@ -218,7 +218,7 @@ impl<S: Send + 'static> Engine<S> {
         let unasked = inbox.and_then(|inbox| inbox.unclaimed()).map(|name| RunFault::AnswerRejected {
             run: run.clone(),
             key: key_of(&name),
-            why: format!("no node waits for it; the run waits for: {}", keys.join(", ")),
+            reason: format!("no node waits for it; the run waits for: {}", keys.join(", ")),
         });
         let fault = self.rejected_answer().or(unasked).unwrap_or(RunFault::Paused { run, keys, waits });
         Poll::Ready(Some(Err(RunError::new(fault, None))))

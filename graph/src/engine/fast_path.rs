@@ -52,7 +52,7 @@ impl<S: Send + 'static> Stepper<S> {
                 Poll::Ready(Ok(state)) => state,
                 Poll::Ready(Err(error)) => return FastPathEnd::Failed(Reason::Error(error)),
                 Poll::Pending => match run.why_broken(lane.token) {
-                    Some(why) => return FastPathEnd::Failed(Reason::Error(why)),
+                    Some(reason) => return FastPathEnd::Failed(Reason::Error(reason)),
                     None => return FastPathEnd::Waits(work),
                 },
             };

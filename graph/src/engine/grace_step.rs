@@ -29,7 +29,7 @@ impl<S: Send + 'static> Stepper<S> {
         };
         let ended = match (ended, self.graph_cx.run().why_broken(lane.token)) {
             (Poll::Ready(ended), _) => ended,
-            (Poll::Pending, Some(why)) => Err(Reason::Error(why)),
+            (Poll::Pending, Some(reason)) => Err(Reason::Error(reason)),
             (Poll::Pending, None) if timer.as_mut().poll(cx).is_ready() => {
                 return Poll::Ready((self.grace_use(lane, GraceEnd::Dropped), None));
             }

@@ -162,7 +162,7 @@ impl<S: Send + 'static> Stepper<S> {
     pub(super) fn commit_attempt(
         &self,
         lane: &mut Lane<S>,
-        why: &Reason,
+        reason: &Reason,
         wait: Duration,
         due: Option<Instant>,
     ) -> Result<(), RunError<S>> {
@@ -178,7 +178,7 @@ impl<S: Send + 'static> Stepper<S> {
             let mut records = records.lock();
             (records.undo_to_write(), records.not_done_to_write())
         };
-        let error = Some(cut_fault(why.to_string()));
+        let error = Some(cut_fault(reason.to_string()));
         record.body = VisitRecordBody { due: due_at, error, undo, not_done, ..VisitRecordBody::default() }.bytes();
         let node = record.node.clone();
         let submitted = log.submit(record);

@@ -215,8 +215,8 @@ impl<S: Send + 'static> Engine<S> {
 
     fn record(&self, sequence: u64) -> Result<Record, RunFault> {
         self.log()?.take_restored(sequence).ok_or_else(|| {
-            let (run, why) = (self.run_id().to_string(), "two tokens refer to it");
-            RunFault::Checkpoint(CheckpointError::new(self.run_id(), "", "open", StoreError::Damaged { run, sequence, why }))
+            let (run, reason) = (self.run_id().to_string(), "two tokens refer to it");
+            RunFault::Checkpoint(CheckpointError::new(self.run_id(), "", "open", StoreError::Damaged { run, sequence, reason }))
         })
     }
 
@@ -236,6 +236,7 @@ impl<S: Send + 'static> Engine<S> {
 }
 
 fn undecodable(record: &Record, error: serde_json::Error) -> RunFault {
-    let why = format!("record {} of run {:?} does not decode as the state of this graph: {error}", record.sequence, record.run);
-    RunFault::Checkpoint(CheckpointError::new(&*record.run, record.header.node.clone(), "decode", why))
+    let reason =
+        format!("record {} of run {:?} does not decode as the state of this graph: {error}", record.sequence, record.run);
+    RunFault::Checkpoint(CheckpointError::new(&*record.run, record.header.node.clone(), "decode", reason))
 }

@@ -93,7 +93,7 @@ impl<S: Send + 'static> Stepper<S> {
         options: &NodeOptions<S>,
         lane: &mut Lane<S>,
         wait: Duration,
-        why: &Reason,
+        reason: &Reason,
     ) -> Result<(), RunError<S>> {
         if options.undo.is_some()
             && let Err(fault) = self.recorded(lane)
@@ -117,7 +117,7 @@ impl<S: Send + 'static> Stepper<S> {
                 Some(runtime.now() + wait)
             }
         };
-        self.commit_attempt(lane, why, wait, due)
+        self.commit_attempt(lane, reason, wait, due)
     }
 
     /// Returns the phase before the next attempt.
@@ -166,9 +166,9 @@ impl<S: Send + 'static> Stepper<S> {
         match visit.records.lock().undo.as_ref().map(|recorded| &recorded.payload) {
             None => Ok(None),
             Some(Ok(payload)) => Ok(Some(payload.clone())),
-            Some(Err(why)) => {
+            Some(Err(reason)) => {
                 let node = self.graph_cx.name(lane.at).to_string();
-                Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(why.clone().into()))))
+                Err(RunFault::of_attempt(node, lane.attempt, &Arc::new(Reason::Error(reason.clone().into()))))
             }
         }
     }

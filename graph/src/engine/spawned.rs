@@ -105,7 +105,7 @@ impl<S: Send + 'static> SpawnedTask<S> {
             return Poll::Ready(Err(Reason::Error(Box::new(TaskCancelled))));
         }
         match catch_panic(|| Pin::new(work).poll(cx)) {
-            Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |why| Poll::Ready(Err(Reason::Error(why)))),
+            Ok(Poll::Pending) => why_broken().map_or(Poll::Pending, |reason| Poll::Ready(Err(Reason::Error(reason)))),
             Ok(polled) => polled.map_err(Reason::Error),
             Err(reason) => Poll::Ready(Err(reason)),
         }

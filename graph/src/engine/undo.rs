@@ -118,7 +118,7 @@ impl UndoWork {
         let future = self.future.as_mut().expect("an undo ends once");
         let ended = match catch_panic(|| future.as_mut().poll(cx)) {
             Ok(Poll::Pending) => match graph_cx.run().why_broken(self.token) {
-                Some(why) => Err(Reason::Error(why)),
+                Some(reason) => Err(Reason::Error(reason)),
                 None => return Poll::Pending,
             },
             Ok(Poll::Ready(ended)) => ended.map_err(Reason::Error),

@@ -112,7 +112,7 @@ async fn undo_one<S: Send + 'static>(
 
 /// Restores the visit records that an earlier process wrote during this undo.
 fn undo_records(log: &RunLog, sequence: u64) -> Result<VisitRecords, StoreError> {
-    let damaged = |sequence, why| StoreError::Damaged { run: log.run.to_string(), sequence, why };
+    let damaged = |sequence, reason| StoreError::Damaged { run: log.run.to_string(), sequence, reason };
     let records = log.token_at(&undo_path(sequence)).map(|token| token.visit_records).unwrap_or_default();
     let taken = records.into_iter().map(|note| log.take_restored(note).ok_or_else(|| damaged(note, "it is not there")));
     let records: Vec<Record> = taken.collect::<Result<_, _>>()?;
@@ -158,7 +158,7 @@ pub(crate) async fn compensation_of(
     let damaged = || StoreError::Damaged {
         run: run.to_string(),
         sequence: failed,
-        why: "it does not contain the error of the failed undo",
+        reason: "it does not contain the error of the failed undo",
     };
     let record = open::records(store, run, vec![failed]).await?.remove(&failed).ok_or_else(damaged)?;
     let VisitRecordBody { error, .. } = serde_json::from_slice(&record.body).map_err(|_| damaged())?;

@@ -27,14 +27,14 @@ pub enum EffectError {
         /// The key, shortened if it is long.
         key: String,
         /// Why the key is not valid.
-        why: String,
+        reason: String,
     },
     /// A result, question, answer or undo payload does not survive a round trip through JSON.
     Unstorable {
         /// The key of the value; `record_undo` for an undo payload.
         key: String,
         /// Why the value cannot be stored.
-        why: String,
+        reason: String,
     },
     /// The node recorded an undo payload of a type that its undo does not take.
     UndoType {
@@ -62,8 +62,8 @@ impl fmt::Display for EffectError {
                 "the effect {key:?} was interrupted and may or may not have happened: search for the idempotency key \
                  {idempotency_key:?} in the external system"
             ),
-            Self::InvalidKey { key, why } => write!(f, "invalid key {key:?}: {why}"),
-            Self::Unstorable { key, why } => write!(f, "the value of {key:?} cannot be stored: {why}"),
+            Self::InvalidKey { key, reason } => write!(f, "invalid key {key:?}: {reason}"),
+            Self::Unstorable { key, reason } => write!(f, "the value of {key:?} cannot be stored: {reason}"),
             Self::UndoType { given, takes } => {
                 write!(f, "the node recorded a {given} for its undo, but its undo takes a {takes}")
             }

@@ -102,7 +102,7 @@ pub enum RunFault {
         /// The key of the interrupt.
         key: String,
         /// Why the answer was rejected.
-        why: String,
+        reason: String,
     },
     /// Another driver has claimed the run, so this driver stopped.
     Fenced {

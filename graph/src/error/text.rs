@@ -144,8 +144,8 @@ impl fmt::Display for RunFault {
             Self::Paused { run, keys, .. } => {
                 write!(f, "run {run:?} waits for an answer or a signal: {}; send it, then resume the run", keys.join(", "))
             }
-            Self::AnswerRejected { run, key, why } => {
-                write!(f, "run {run:?} rejected the answer to {key:?}: {why}; the run keeps waiting")
+            Self::AnswerRejected { run, key, reason } => {
+                write!(f, "run {run:?} rejected the answer to {key:?}: {reason}; the run keeps waiting")
             }
             Self::Fenced { run, epoch } => {
                 write!(f, "run {run:?} is no longer held with epoch {epoch}: another driver claimed it, so this driver stopped")

@@ -282,8 +282,8 @@ impl RunLease {
 
     /// Records that the run's row was locked, so that its lease could not be renewed.
     pub(crate) fn busy(&self) {
-        let why = "the lease could not be renewed, because another client keeps its row locked";
-        self.failed(StoreError::unreachable(why));
+        let reason = "the lease could not be renewed, because another client keeps its row locked";
+        self.failed(StoreError::unreachable(reason));
     }
 
     /// Returns the error of the last renewal, once.

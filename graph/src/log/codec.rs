@@ -222,8 +222,8 @@ pub(crate) fn decode<S>(codec: Codec<S>, record: &Record) -> Result<StoredStates
         Ok(Ok(stored)) => Ok(stored),
         Ok(Err(error)) => {
             let Record { run, sequence, .. } = record;
-            let why = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
-            Err(RunFault::Checkpoint(CheckpointError::new(&**run, record.header.node.clone(), "decode", why)))
+            let reason = format!("record {sequence} of run {run:?} does not decode as the state of this graph: {error}");
+            Err(RunFault::Checkpoint(CheckpointError::new(&**run, record.header.node.clone(), "decode", reason)))
         }
         Err(reason) => Err(RunFault::panic(record.header.node.clone(), During::Node, &reason)),
     }

@@ -261,7 +261,7 @@ pub(crate) async fn position(store: &dyn Store, run: &str, at: u64) -> Result<Lo
 
 /// Reads the position of a run after the record `at`, whose header was already read.
 async fn position_at(store: &dyn Store, run: &str, at: u64, head: Option<Header>) -> Result<LogPosition, StoreError> {
-    let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence: at, why };
+    let damaged = |reason| StoreError::Damaged { run: run.to_string(), sequence: at, reason };
     let head = head.ok_or_else(|| damaged("it is not there"))?;
     let base = match (&head.frontier, head.base) {
         (Some(_), _) => at,
@@ -315,7 +315,7 @@ pub(crate) async fn records(store: &dyn Store, run: &str, mut wanted: Vec<u64>) 
         let some = left.iter().take(READ_ROWS_MAX).copied().collect();
         let rows: Vec<Row> = store.read(run, Rows::Each(some), Parts::Whole).await?;
         if rows.is_empty() {
-            return Err(StoreError::Damaged { run: run.to_string(), sequence: left[0], why: "it is not there" });
+            return Err(StoreError::Damaged { run: run.to_string(), sequence: left[0], reason: "it is not there" });
         }
         for row in rows {
             // Rows are returned in order.
@@ -338,15 +338,15 @@ pub(crate) async fn undo_of(log: &RunLog, sequence: u64) -> Result<(Record, Stor
 
 /// Reads a record that can be undone from the store, with its payload.
 pub(crate) async fn undo_at(store: &dyn Store, run: &str, sequence: u64) -> Result<(Record, StoredUndo), StoreError> {
-    let damaged = |why| StoreError::Damaged { run: run.to_string(), sequence, why };
+    let damaged = |reason| StoreError::Damaged { run: run.to_string(), sequence, reason };
     let mut records = records(store, run, vec![sequence]).await?;
     with_undo(records.remove(&sequence).ok_or_else(|| damaged("it is not there"))?)
 }
 
 fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     let undo = codec::undo_in(&record.body).ok().flatten();
-    let (run, sequence, why) = (&record.run, record.sequence, "it has no undo payload");
-    let mut undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, why })?;
+    let (run, sequence, reason) = (&record.run, record.sequence, "it has no undo payload");
+    let mut undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, reason })?;
     undo.before = undo.before.max(record.header.undo_before);
     Ok((record, undo))
 }

@@ -120,7 +120,7 @@ impl RunLog {
             return Ok(());
         }
         let whole = if base == at { header } else { self.header(base).await? };
-        let missing = || StoreError::Damaged { run: self.run.to_string(), sequence: base, why: "it has no frontier" };
+        let missing = || StoreError::Damaged { run: self.run.to_string(), sequence: base, reason: "it has no frontier" };
         let rows: Vec<u64> = Frontier::of(whole.frontier.ok_or_else(missing)?).rows().collect();
         let mut keep = BTreeSet::from_iter(rows);
         self.find_undos().await?;
@@ -154,7 +154,7 @@ impl RunLog {
 
     async fn header(&self, sequence: u64) -> Result<Header, StoreError> {
         let found = open::headers(&*self.options.store, &self.run, sequence, sequence).await?.pop();
-        let missing = || StoreError::Damaged { run: self.run.to_string(), sequence, why: "it is not there" };
+        let missing = || StoreError::Damaged { run: self.run.to_string(), sequence, reason: "it is not there" };
         found.map(|(_, header)| header).ok_or_else(missing)
     }
 

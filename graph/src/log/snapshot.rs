@@ -227,8 +227,8 @@ impl RunSnapshot {
         self.records.get(&sequence).ok_or_else(|| self.damaged(sequence, "it is not there"))
     }
 
-    pub(super) fn damaged(&self, sequence: u64, why: &'static str) -> StoreError {
-        StoreError::Damaged { run: self.run.clone(), sequence, why }
+    pub(super) fn damaged(&self, sequence: u64, reason: &'static str) -> StoreError {
+        StoreError::Damaged { run: self.run.clone(), sequence, reason }
     }
 }
 

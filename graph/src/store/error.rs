@@ -92,7 +92,7 @@ pub enum StoreError {
         /// The sequence of the damaged row; 0 for the run's own row or an inbox message.
         sequence: u64,
         /// Describes the damage in a few words.
-        why: &'static str,
+        reason: &'static str,
     },
     /// A value exceeds its size limit.
     TooLarge {
@@ -133,14 +133,14 @@ pub enum StoreError {
         /// The rejected value, shortened to 80 characters.
         given: String,
         /// Why the value is not valid.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The store cannot be opened or used in its present condition.
     Unusable {
         /// The name of the store, without secrets.
         store: String,
         /// The reason, and what to do about it.
-        why: String,
+        reason: String,
     },
     /// The store could not be reached, or rejected the call before it started.
     ///
@@ -155,8 +155,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn invalid(what: &'static str, given: &str, why: &'static str) -> Self {
-        Self::Invalid { what, given: given.chars().take(80).collect(), why }
+    pub(crate) fn invalid(what: &'static str, given: &str, reason: &'static str) -> Self {
+        Self::Invalid { what, given: given.chars().take(80).collect(), reason }
     }
 
     /// Wraps an external failure that happened before anything was changed, as
@@ -212,12 +212,12 @@ impl fmt::Display for StoreError {
             Self::NoSuchRow { run, sequence, head } => {
                 write!(f, "run {run:?} has no row {sequence}: its last row is {head}")
             }
-            Self::Damaged { run, sequence: 0, why } => {
-                write!(f, "run {run:?} is damaged: {why}; restore the store from a backup")
+            Self::Damaged { run, sequence: 0, reason } => {
+                write!(f, "run {run:?} is damaged: {reason}; restore the store from a backup")
             }
-            Self::Damaged { run, sequence, why } => write!(
+            Self::Damaged { run, sequence, reason } => write!(
                 f,
-                "row {sequence} of run {run:?} is damaged: {why}; rewind the run to an earlier row, or restore the store from a backup"
+                "row {sequence} of run {run:?} is damaged: {reason}; rewind the run to an earlier row, or restore the store from a backup"
             ),
             Self::TooLarge { what, size, limit } => write!(f, "{what} is too large: {size}, the limit is {limit}"),
             Self::InboxFull { run, limit } => write!(
@@ -231,8 +231,8 @@ impl fmt::Display for StoreError {
             Self::Compressed { run, sequence } => {
                 write!(f, "row {sequence} of run {run:?} is compressed: build this program with the feature `zstd` to read it")
             }
-            Self::Invalid { what, given, why } => write!(f, "invalid {what} {given:?}: {why}"),
-            Self::Unusable { store, why } => write!(f, "the store {store} cannot be used: {why}"),
+            Self::Invalid { what, given, reason } => write!(f, "invalid {what} {given:?}: {reason}"),
+            Self::Unusable { store, reason } => write!(f, "the store {store} cannot be used: {reason}"),
             Self::Unreachable(source) => write!(f, "the store could not be reached and nothing was changed: {source}"),
             Self::Unavailable(source) => {
                 write!(f, "the store failed, and the operation may or may not have succeeded: {source}")

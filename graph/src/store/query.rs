@@ -72,7 +72,7 @@ impl<'a> Answer<'a> {
             return Err(if pruned {
                 StoreError::Pruned { run: run(), oldest: self.oldest }
             } else {
-                StoreError::Damaged { run: run(), sequence, why: "it is not there" }
+                StoreError::Damaged { run: run(), sequence, reason: "it is not there" }
             });
         };
         self.bytes += row.size();

@@ -140,8 +140,8 @@ impl Row {
         Ok((header, body))
     }
 
-    fn damaged(&self, run: &str, why: &'static str) -> StoreError {
-        StoreError::Damaged { run: run.to_string(), sequence: self.sequence, why }
+    fn damaged(&self, run: &str, reason: &'static str) -> StoreError {
+        StoreError::Damaged { run: run.to_string(), sequence: self.sequence, reason }
     }
 }
 
@@ -185,7 +185,7 @@ impl NewMessage {
         if sum_of_message(run, &self.name, self.dedup.as_deref(), &self.payload) == self.sum {
             return Ok(self.payload);
         }
-        Err(StoreError::Damaged { run: run.to_string(), sequence: 0, why: "the checksum of a message in its inbox differs" })
+        Err(StoreError::Damaged { run: run.to_string(), sequence: 0, reason: "the checksum of a message in its inbox differs" })
     }
 }
 
@@ -238,7 +238,7 @@ mod compression {
         if done.is_ok() && unpacked.len() <= size {
             return Ok(unpacked);
         }
-        Err(StoreError::Damaged { run: run.to_string(), sequence, why: "it does not decompress" })
+        Err(StoreError::Damaged { run: run.to_string(), sequence, reason: "it does not decompress" })
     }
 }
 

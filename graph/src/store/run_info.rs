@@ -191,7 +191,7 @@ pub struct DamagedRun {
     /// The id of the run, as far as it is readable.
     pub run: String,
     /// Describes the damage in a few words.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 /// One page of a list of runs.

@@ -41,9 +41,9 @@ impl RunInfo {
 
     /// Returns the row if its checksum is `sum`.
     pub(super) fn checked(self, sum: i64) -> Result<Self, StoreError> {
-        let why =
+        let reason =
             "the checksum of the run's row differs: its graph, version, origin, numbers or times are not the written ones";
-        if self.sum() == sum { Ok(self) } else { Err(StoreError::Damaged { run: self.id, sequence: 0, why }) }
+        if self.sum() == sum { Ok(self) } else { Err(StoreError::Damaged { run: self.id, sequence: 0, reason }) }
     }
 }
 

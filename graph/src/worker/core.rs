@@ -259,7 +259,7 @@ impl WorkerCore {
     fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, result: DriveResult) {
         let end = match result {
             DriveResult::Trouble(reason) => return self.handle_trouble(held, lease, reason),
-            DriveResult::Unserved(why) => return self.handle_unserved(held, lease, why),
+            DriveResult::Unserved(unserved) => return self.handle_unserved(held, lease, unserved),
             DriveResult::TooNew(reason) => return self.handle_too_new(held, lease, reason),
             DriveResult::Over(end) => end,
             // The last commit ended the run and released the lease.

@@ -237,13 +237,13 @@ mod tests {
             let error = RunError::<()>::new(fault_of("r", "node", "commit", error), None);
             matches!(DriveResult::of(&error), DriveResult::Trouble(_))
         };
-        let (store, why) = ("postgres".to_string(), "it is of another version".to_string());
+        let (store, reason) = ("postgres".to_string(), "it is of another version".to_string());
         assert!(!counts(StoreError::unavailable("no answer")));
         assert!(!counts(StoreError::unreachable("no answer")));
-        assert!(!counts(StoreError::Unusable { store, why }));
+        assert!(!counts(StoreError::Unusable { store, reason }));
         assert!(!counts(StoreError::NewerFormat { what: "row 1".to_string(), format: 9, known: 2 }));
         assert!(!counts(StoreError::Compressed { run: "r".to_string(), sequence: 1 }));
-        assert!(counts(StoreError::Damaged { run: "r".to_string(), sequence: 1, why: "its checksum differs" }));
+        assert!(counts(StoreError::Damaged { run: "r".to_string(), sequence: 1, reason: "its checksum differs" }));
         assert!(counts(StoreError::TooLarge { what: "the body of a record", size: 2, limit: 1 }));
     }
 }

@@ -25,15 +25,15 @@ const PROBES_MAX: usize = 8;
 impl WorkerCore {
     /// Releases a run that the store prevented from being driven. It stays in `held` for a moment,
     /// because the store may answer again soon.
-    pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, why: Unserved) {
+    pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, unserved: Unserved) {
         let (wait, release_work) = (self.jitter(DELAY.0), lease.take_release_work());
-        let end = RunEnd::Trouble { error: why.error.clone(), wait };
+        let end = RunEnd::Trouble { error: unserved.error.clone(), wait };
         let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
         let release = async move {
             let mut is_run_broken = false;
             let delay = core.runtime.sleep_until(core.runtime.now() + wait);
             let probe = async {
-                is_run_broken = why.while_reading && core.can_read_another(&run.run).await;
+                is_run_broken = unserved.while_reading && core.can_read_another(&run.run).await;
                 delay.await;
             };
             // A closing worker skips the probe and releases the run at once.
@@ -42,7 +42,7 @@ impl WorkerCore {
                 commit.await;
             }
             if lease.is_held()
-                && let Err(error) = core.release_unserved(&run, is_run_broken.then_some(&why.error)).await
+                && let Err(error) = core.release_unserved(&run, is_run_broken.then_some(&unserved.error)).await
             {
                 // The lease will expire.
                 core.store_failed("release", &error, Duration::ZERO);

@@ -125,8 +125,8 @@ fn c2_every_flipped_bit_of_the_row_of_a_run_is_found() {
     let look = async || {
         let store = SqliteStore::open(&path).await?;
         let listed = store.list(Vec::new(), None, 9).await?;
-        if let Some(DamagedRun { run, why }) = listed.damaged.first() {
-            return Err(StoreError::Damaged { run: run.clone(), sequence: 0, why });
+        if let Some(DamagedRun { run, reason }) = listed.damaged.first() {
+            return Err(StoreError::Damaged { run: run.clone(), sequence: 0, reason });
         }
         let info = store.head(LONG_ID).await?;
         assert_eq!(listed.runs, std::slice::from_ref(&info));

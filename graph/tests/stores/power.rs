@@ -168,7 +168,7 @@ fn judge_cut(disk: &Disk, choices: u64, seed: u64, images: &AtomicUsize) -> Resu
             std::fs::write(folder.file("runs.db-shm"), noise(seed, 32_768)).unwrap();
         }
         images.fetch_add(1, Relaxed);
-        block_on(judge(&folder.0, disk)).map_err(|why| format!("with {what} of the unsynced changes: {why}"))
+        block_on(judge(&folder.0, disk)).map_err(|reason| format!("with {what} of the unsynced changes: {reason}"))
     };
     judge_one("none", Kept::None)?;
     let unsynced = disk.unsynced_count();
@@ -203,10 +203,10 @@ fn judge_all(events: &[Event], choices: u64) -> Result<usize, String> {
             if is_checked_next || number % 2 != which || is_over.load(Relaxed) {
                 continue;
             }
-            if let Err(why) = judge_cut(&disk, choices, number as u64, &images) {
+            if let Err(reason) = judge_cut(&disk, choices, number as u64, &images) {
                 is_over.store(true, Relaxed);
                 let event: String = format!("{event:?}").chars().take(80).collect();
-                return Err(format!("after event {number}, {event}: {why}"));
+                return Err(format!("after event {number}, {event}: {reason}"));
             }
         }
         Ok(())
@@ -239,7 +239,7 @@ fn c2_acknowledged_commits_survive_a_power_cut_at_any_moment() {
     assert!(count(|event| matches!(event, Event::Acknowledged { .. })) == 28);
     assert!(count(|event| matches!(event, Event::Write { name, .. } if name == "runs.db")) > 20, "the log was checkpointed");
     assert_eq!(count(|event| matches!(event, Event::Rename { .. })), 1, "the log of the first process was copied");
-    let images = judge_all(&events, CHOICES).unwrap_or_else(|why| panic!("{why}"));
+    let images = judge_all(&events, CHOICES).unwrap_or_else(|reason| panic!("{reason}"));
     println!("{} events, {images} images", events.len());
 }
 
@@ -297,5 +297,5 @@ fn c2_unsynced_commit_of_a_dead_process_is_not_built_upon() {
     let lost = events.iter().position(|event| matches!(event, Event::Lost { .. })).unwrap();
     assert!(matches!(&events[lost], Event::Lost { name } if name == "runs.db-wal"));
     assert!(events[lost..].iter().any(|event| matches!(event, Event::Acknowledged { head, .. } if *head == 4)));
-    judge_all(&events, CHOICES).unwrap_or_else(|why| panic!("{why}"));
+    judge_all(&events, CHOICES).unwrap_or_else(|reason| panic!("{reason}"));
 }

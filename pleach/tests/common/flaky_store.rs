@@ -53,8 +53,8 @@ struct Plan {
 }
 
 /// An error that a driver does not retry: for the run it is as if its process had died.
-fn unusable(why: &str) -> StoreError {
-    StoreError::Unusable { store: "flaky".to_string(), why: why.to_string() }
+fn unusable(reason: &str) -> StoreError {
+    StoreError::Unusable { store: "flaky".to_string(), reason: reason.to_string() }
 }
 
 /// Locks the run's row until it is dropped.

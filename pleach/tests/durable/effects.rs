@@ -196,7 +196,7 @@ fn c8_interrupt_pauses_durably_and_another_process_continues() {
     assert!(matches!(error.fault(), RunFault::AnswerRejected { key, .. } if key == "approve"), "{error}");
     let bad = graph.resume("r").resume_with("aprove", &true).checkpoint(&store).extension(outside.clone());
     let error = sim.run(bad.runtime(sim.runtime()).into_future()).unwrap_err();
-    assert!(matches!(error.fault(), RunFault::AnswerRejected { why, .. } if why.contains("approve")), "{error}");
+    assert!(matches!(error.fault(), RunFault::AnswerRejected { reason, .. } if reason.contains("approve")), "{error}");
 
     let answered = graph.resume("r").resume_with("approve", &true).checkpoint(&store).extension(outside.clone());
     assert_eq!(sim.run(answered.runtime(sim.runtime()).into_future()).unwrap(), 8);

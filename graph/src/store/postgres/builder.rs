@@ -122,9 +122,9 @@ impl PostgresBuilder {
         }
         #[cfg(not(feature = "postgres-tls"))]
         if config.get_ssl_mode() == SslMode::Require {
-            let why = "the connection URL has `sslmode=require`, but this program was built without TLS; build it with the feature \
+            let reason = "the connection URL has `sslmode=require`, but this program was built without TLS; build it with the feature \
                        `postgres-tls`";
-            return Err(StoreError::Unusable { store: Target::new(&config).to_string(), why: why.into() });
+            return Err(StoreError::Unusable { store: Target::new(&config).to_string(), reason: reason.into() });
         }
         self.connect_with(config, NoTls).await
     }
@@ -132,7 +132,7 @@ impl PostgresBuilder {
     /// Returns the TLS connector if the connection must be encrypted.
     #[cfg(feature = "postgres-tls")]
     fn wanted_tls(&self, config: &Config) -> Result<Option<super::tls::Connector>, StoreError> {
-        let unusable = |why| StoreError::Unusable { store: Target::new(config).to_string(), why };
+        let unusable = |reason| StoreError::Unusable { store: Target::new(config).to_string(), reason };
         match &self.tls {
             Some(tls) => tls.connector().map(Some).map_err(unusable),
             None if config.get_ssl_mode() == SslMode::Require => {
@@ -143,7 +143,7 @@ impl PostgresBuilder {
     }
 
     fn config(&self) -> Result<Config, StoreError> {
-        let unusable = |why: String| StoreError::Unusable { store: "of this connection URL".into(), why };
+        let unusable = |reason: String| StoreError::Unusable { store: "of this connection URL".into(), reason };
         let mut config = Config::from_str(&self.url).map_err(|error| {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             unusable(format!("{error}{cause}; write postgres://user:password@host:port/database"))
@@ -188,7 +188,7 @@ impl PostgresBuilder {
         // One more connection for renewals.
         let pool = Pool::builder(manager).max_size(self.pool_size + 1).runtime(Runtime::Tokio1);
         let pool = pool.wait_timeout(Some(connect_timeout)).create_timeout(Some(connect_timeout)).build();
-        let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), why: error.to_string() })?;
+        let pool = pool.map_err(|error| StoreError::Unusable { store: target.to_string(), reason: error.to_string() })?;
         let (calls_max, answer_timeout) = (self.pool_size, self.answer_timeout);
         let permits = Arc::new(Semaphore::new(calls_max));
         let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };

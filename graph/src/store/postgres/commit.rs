@@ -130,7 +130,7 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         Ok(None) => {}
         // This driver holds the run, so no other driver wrote a row above the head.
         Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
-            return Err(StoreError::Damaged { run: commit.run.clone(), sequence: head + 1, why: STRAY_ROW }.into());
+            return Err(StoreError::Damaged { run: commit.run.clone(), sequence: head + 1, reason: STRAY_ROW }.into());
         }
         Err(error) => return Err(error.into()),
     }

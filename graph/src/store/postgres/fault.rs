@@ -86,8 +86,8 @@ impl Failure {
                     error = %causes(&error),
                     "PostgreSQL cannot read the run: its tables are corrupt there; restore them from a backup"
                 );
-                let why = "PostgreSQL reports corrupt data (its log has the details)";
-                StoreError::Damaged { run: run.to_string(), sequence: 0, why }.into()
+                let reason = "PostgreSQL reports corrupt data (its log has the details)";
+                StoreError::Damaged { run: run.to_string(), sequence: 0, reason }.into()
             }
             other => other,
         }
@@ -134,7 +134,7 @@ fn of_statement(error: &tokio_postgres::Error, target: &Target) -> StoreError {
     };
     let text = describe(report, target);
     match report.code() {
-        code if is_setup(code) => StoreError::Unusable { store: target.to_string(), why: text },
+        code if is_setup(code) => StoreError::Unusable { store: target.to_string(), reason: text },
         &SqlState::READ_ONLY_SQL_TRANSACTION
         | &SqlState::LOCK_NOT_AVAILABLE
         | &SqlState::T_R_DEADLOCK_DETECTED
@@ -145,7 +145,7 @@ fn of_statement(error: &tokio_postgres::Error, target: &Target) -> StoreError {
 
 /// Converts an error of connecting. Nothing was sent.
 pub(super) fn of_connecting(error: &tokio_postgres::Error, target: &Target) -> StoreError {
-    let unusable = |why| StoreError::Unusable { store: target.to_string(), why };
+    let unusable = |reason| StoreError::Unusable { store: target.to_string(), reason };
     match error.as_db_error() {
         Some(report) if is_setup(report.code()) => unusable(describe(report, target)),
         Some(report) => StoreError::unreachable(describe(report, target)),
@@ -179,7 +179,9 @@ pub(super) fn of_pool(error: PoolError, target: &Target, size: usize) -> StoreEr
         PoolError::Timeout(_) => StoreError::unreachable(format!(
             "connecting to {target} took too long; check host and port, and that the server can be reached from this machine"
         )),
-        other => StoreError::Unusable { store: target.to_string(), why: format!("the pool returned no connection: {other}") },
+        other => {
+            StoreError::Unusable { store: target.to_string(), reason: format!("the pool returned no connection: {other}") }
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn add_message(client: &ClientWrapper, id: &str, message: &NewM
             Err(error) if is_taken(&error, DEDUP_KEY) => {}
             // The run's row is locked when a number is assigned, so no caller added this message.
             Err(error) if is_taken(&error, NUMBER_KEY) => {
-                return Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }.into());
+                return Err(StoreError::Damaged { run: id.to_string(), sequence: 0, reason: STRAY_MESSAGE }.into());
             }
             Err(error) => return Err(error.into()),
         }

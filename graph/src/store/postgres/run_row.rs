@@ -20,7 +20,7 @@ pub(super) fn info(row: &Row) -> Result<(i64, RunInfo), Failure> {
 pub(super) fn listed(row: &Row) -> Result<Result<RunInfo, DamagedRun>, Failure> {
     match info(row) {
         Ok((_, info)) => Ok(Ok(info)),
-        Err(Failure::Rejected(StoreError::Damaged { run, why, .. })) => Ok(Err(DamagedRun { run, why })),
+        Err(Failure::Rejected(StoreError::Damaged { run, reason, .. })) => Ok(Err(DamagedRun { run, reason })),
         Err(failure) => Err(failure),
     }
 }
@@ -75,6 +75,6 @@ fn column<'a, T: FromSql<'a>>(row: &'a Row, id: &str, name: &str) -> Result<T, S
     row.try_get(name).map_err(|_| damaged(id, "a column of the run's row cannot be read"))
 }
 
-fn damaged(id: &str, why: &'static str) -> StoreError {
-    StoreError::Damaged { run: id.to_string(), sequence: 0, why }
+fn damaged(id: &str, reason: &'static str) -> StoreError {
+    StoreError::Damaged { run: id.to_string(), sequence: 0, reason }
 }

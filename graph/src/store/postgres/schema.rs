@@ -103,10 +103,10 @@ fn check(format: Option<i64>) -> Result<u32, StoreError> {
         Ok(format) if (1..=FORMAT).contains(&format) => Ok(format),
         Ok(format) if format > FORMAT => Err(StoreError::NewerFormat { what: "the database".into(), format, known: FORMAT }),
         _ => {
-            let why = format!(
+            let reason = format!(
                 "its table pleach_format has format {format}, which no version writes; restore the table from a backup"
             );
-            Err(StoreError::Unusable { store: "in this database".into(), why })
+            Err(StoreError::Unusable { store: "in this database".into(), reason })
         }
     }
 }

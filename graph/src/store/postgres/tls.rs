@@ -70,7 +70,7 @@ impl PostgresTls {
             }
             Roots::Pem(pem) => {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let unreadable = |why: String| format!("the given TLS roots cannot be read: {why}; pass them as PEM");
+                    let unreadable = |reason: String| format!("the given TLS roots cannot be read: {reason}; pass them as PEM");
                     let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
                     roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
                 }

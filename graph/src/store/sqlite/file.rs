@@ -64,8 +64,8 @@ impl DbFile {
     pub(super) fn find_or_create(path: &Path) -> Result<Self, StoreError> {
         let text = path.to_string_lossy();
         if text.starts_with("file:") || text == ":memory:" || text.is_empty() {
-            let why = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
-            return Err(unusable(path, why));
+            let reason = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
+            return Err(unusable(path, reason));
         }
         let cannot = |error: std::io::Error| unusable(path, &format!("it cannot be created: {error}"));
         let path = std::path::absolute(path).map_err(cannot)?;
@@ -140,7 +140,7 @@ impl DbFile {
         if let Err(moved) = self.check_in_place() {
             return moved;
         }
-        let why = match error.sqlite_error_code() {
+        let reason = match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => "it is not a SQLite file, or its first page is damaged; restore it from a backup",
             Some(ErrorCode::DatabaseCorrupt) => "it is truncated or damaged; restore it from a backup",
             None if super::read::is_conversion(&error) => "one of its rows is damaged; restore it from a backup",
@@ -151,7 +151,7 @@ impl DbFile {
             }
             _ => return StoreError::unavailable(error),
         };
-        unusable(&self.path, why)
+        unusable(&self.path, reason)
     }
 
     pub(super) fn connect(&self) -> rusqlite::Result<Connection> {
@@ -177,8 +177,8 @@ impl DbFile {
         let format = self.check(db)?;
         let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         if mode != "wal" {
-            let why = "its file system does not support SQLite's WAL mode; use a local disk";
-            return Err(unusable(&self.path, why).into());
+            let reason = "its file system does not support SQLite's WAL mode; use a local disk";
+            return Err(unusable(&self.path, reason).into());
         }
         db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;")?;
         // Needed in every case: a file that cannot be written is rejected now, not at the first
@@ -271,8 +271,8 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-fn unusable(path: &Path, why: &str) -> StoreError {
-    StoreError::Unusable { store: path.display().to_string(), why: why.to_string() }
+fn unusable(path: &Path, reason: &str) -> StoreError {
+    StoreError::Unusable { store: path.display().to_string(), reason: reason.to_string() }
 }
 
 #[cfg(test)]

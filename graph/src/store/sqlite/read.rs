@@ -142,13 +142,13 @@ pub(super) fn rows(db: &Connection, now: Now, id: &str, which: Rows, parts: Part
         let found = statement.query_row(params![key, sequence as i64, parts == Parts::Whole], |row| {
             Ok(Row { sequence, sum: row.get(0)?, header: row.get(1)?, body: row.get(2)? })
         });
-        let why = match &found {
+        let reason = match &found {
             Err(error) if is_conversion(error) => Some("its columns are not what this version writes"),
             Err(error) if is_corruption(error) => Some(CORRUPT_PAGE),
             _ => None,
         };
-        if let Some(why) = why {
-            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence, why }));
+        if let Some(reason) = reason {
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence, reason }));
         }
         match answer.add(sequence, found.optional()?) {
             Ok(true) => {}
@@ -175,7 +175,7 @@ pub(super) fn scan(db: &Connection, now: Now, id: &str, after: u64) -> Done<Opti
     let below = statement.query_map(params![key, after as i64, head as i64, READ_ROWS_MAX as i64], |row| number(row, 0));
     let mut sequences = match below.and_then(Iterator::collect::<rusqlite::Result<Vec<u64>>>) {
         Err(error) if is_corruption(&error) => {
-            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: CORRUPT_PAGE }));
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, reason: CORRUPT_PAGE }));
         }
         sequences => sequences?,
     };
@@ -213,7 +213,7 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
     for row in rows {
         match row.checked() {
             Ok(run) => list.runs.push(run.info),
-            Err(StoreError::Damaged { run, why, .. }) => list.damaged.push(DamagedRun { run, why }),
+            Err(StoreError::Damaged { run, reason, .. }) => list.damaged.push(DamagedRun { run, reason }),
             Err(other) => return Ok(Err(other)),
         }
     }
@@ -235,7 +235,7 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
             Ok(Some(row)) => row,
             Ok(None) => break,
             Err(error) if is_corruption(&error) => {
-                return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: CORRUPT_PAGE }));
+                return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, reason: CORRUPT_PAGE }));
             }
             Err(error) => return Err(error),
         };
@@ -291,7 +291,7 @@ impl RunRow {
         };
         let run = match run {
             Ok(run) => Ok(run),
-            Err(why) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, why }),
+            Err(reason) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, reason }),
         };
         Ok(Self { key, run })
     }

@@ -244,7 +244,7 @@ fn revert_commit(db: &Connection, found: &FoundRun, commit: &Commit, head: u64, 
         found.trouble,
         found.changed
     ])?;
-    Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, why: STRAY_ROW }))
+    Ok(Err(StoreError::Damaged { run: commit.run.clone(), sequence: stray, reason: STRAY_ROW }))
 }
 
 /// Marks a message as taken. A damaged message that cannot be updated is removed.
@@ -344,7 +344,7 @@ pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> 
     let values = params![run, number, now.wall.as_millis(), message.name, message.dedup, message.sum, message.payload];
     match db.prepare_cached(INSERT_MESSAGE)?.execute(values) {
         Err(error) if is_constraint(&error) => {
-            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, why: STRAY_MESSAGE }));
+            return Ok(Err(StoreError::Damaged { run: id.to_string(), sequence: 0, reason: STRAY_MESSAGE }));
         }
         inserted => inserted?,
     };
@@ -358,7 +358,7 @@ pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> 
 
 /// Returns the error for a run whose own row is damaged.
 pub(super) fn damaged_run(id: &str) -> StoreError {
-    StoreError::Damaged { run: id.to_string(), sequence: 0, why: read::WRONG_COLUMN }
+    StoreError::Damaged { run: id.to_string(), sequence: 0, reason: read::WRONG_COLUMN }
 }
 
 /// Returns whether a row cannot be written: its place is taken, or a value has the wrong type.
