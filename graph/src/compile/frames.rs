@@ -9,7 +9,7 @@
 //!    going through the join.
 
 use crate::compile::fault::GraphFault;
-use crate::define::shape::{Exit, Shape, Target};
+use crate::define::shape::{OutEdgeShape, Shape, Target};
 
 /// The inside of a fan-out. Index 0 is the whole run.
 pub(crate) struct Frame {
@@ -62,10 +62,10 @@ impl Labelling<'_> {
         let shape = self.shape;
         let frame = self.result.of[node as usize].unwrap_or(0);
         match &shape.exits[node as usize] {
-            Exit::None | Exit::Faulty => {}
-            Exit::Plain(to) => self.go(node, *to, frame),
-            Exit::Choice(targets) => targets.iter().for_each(|to| self.go(node, *to, frame)),
-            Exit::Fork { heads, join, .. } => self.fork(node, heads, *join, frame),
+            OutEdgeShape::None | OutEdgeShape::Faulty => {}
+            OutEdgeShape::Plain(to) => self.go(node, *to, frame),
+            OutEdgeShape::Choice(targets) => targets.iter().for_each(|to| self.go(node, *to, frame)),
+            OutEdgeShape::Fork { heads, join, .. } => self.fork(node, heads, *join, frame),
         }
         if let Some(to) = shape.fallbacks[node as usize] {
             self.go(node, to, frame);

@@ -1,7 +1,7 @@
 //! Views of a compiled graph: [`Inspection`], Mermaid, DOT and the fingerprint.
 
 use crate::compile::plan::{Plan, PlanNode};
-use crate::define::shape::{END, Exit, Shape};
+use crate::define::shape::{END, OutEdgeShape, Shape};
 use crate::token::Fnv;
 use std::fmt::Write as _;
 
@@ -82,11 +82,13 @@ pub(crate) fn inspect<S>(plan: &Plan<S>) -> Inspection {
 fn leads_to(shape: &Shape, node: u32) -> LeadsTo {
     let names = |targets: &[_]| targets.iter().map(|to| shape.name(*to)).collect::<Vec<_>>();
     match &shape.exits[node as usize] {
-        Exit::None | Exit::Faulty => LeadsTo::Nowhere,
-        Exit::Plain(to) => LeadsTo::Next(shape.name(*to)),
-        Exit::Choice(targets) => LeadsTo::OneOf(names(targets)),
-        Exit::Fork { heads, join, is_map: true } => LeadsTo::Each { head: names(heads).concat(), join: shape.name(*join) },
-        Exit::Fork { heads, join, .. } => LeadsTo::AllOf { heads: names(heads), join: shape.name(*join) },
+        OutEdgeShape::None | OutEdgeShape::Faulty => LeadsTo::Nowhere,
+        OutEdgeShape::Plain(to) => LeadsTo::Next(shape.name(*to)),
+        OutEdgeShape::Choice(targets) => LeadsTo::OneOf(names(targets)),
+        OutEdgeShape::Fork { heads, join, is_map: true } => {
+            LeadsTo::Each { head: names(heads).concat(), join: shape.name(*join) }
+        }
+        OutEdgeShape::Fork { heads, join, .. } => LeadsTo::AllOf { heads: names(heads), join: shape.name(*join) },
     }
 }
 

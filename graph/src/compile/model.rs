@@ -3,7 +3,7 @@
 
 use crate::compile::frames::Frames;
 use crate::compile::reach;
-use crate::define::shape::{Exit, Shape, Target};
+use crate::define::shape::{OutEdgeShape, Shape, Target};
 use pleach_core::Random;
 use std::collections::{HashMap, HashSet};
 
@@ -21,10 +21,10 @@ fn is_sound(shape: &Shape) -> bool {
         };
         let mut goals: Vec<(Target, Vec<u32>)> = Vec::new();
         match &shape.exits[node as usize] {
-            Exit::None | Exit::Faulty => return false,
-            Exit::Plain(to) => goals.push((*to, stack.clone())),
-            Exit::Choice(targets) => goals.extend(targets.iter().map(|to| (*to, stack.clone()))),
-            Exit::Fork { heads, join, .. } => {
+            OutEdgeShape::None | OutEdgeShape::Faulty => return false,
+            OutEdgeShape::Plain(to) => goals.push((*to, stack.clone())),
+            OutEdgeShape::Choice(targets) => goals.extend(targets.iter().map(|to| (*to, stack.clone()))),
+            OutEdgeShape::Fork { heads, join, .. } => {
                 let inside: Vec<u32> = stack.iter().copied().chain([node]).collect();
                 for head in heads {
                     if head == join {
@@ -49,7 +49,7 @@ fn is_sound(shape: &Shape) -> bool {
 
 fn join_of(shape: &Shape, stack: &[u32]) -> Target {
     match stack.last().map(|fork| &shape.exits[*fork as usize]) {
-        Some(Exit::Fork { join, .. }) => *join,
+        Some(OutEdgeShape::Fork { join, .. }) => *join,
         _ => Target::End,
     }
 }
@@ -60,9 +60,9 @@ fn can_end(shape: &Shape, node: u32, goal: Target) -> bool {
     let mut to_visit = vec![node];
     while let Some(node) = to_visit.pop() {
         let targets = match &shape.exits[node as usize] {
-            Exit::None | Exit::Faulty => Vec::new(),
-            Exit::Plain(to) | Exit::Fork { join: to, .. } => vec![*to],
-            Exit::Choice(targets) => targets.clone(),
+            OutEdgeShape::None | OutEdgeShape::Faulty => Vec::new(),
+            OutEdgeShape::Plain(to) | OutEdgeShape::Fork { join: to, .. } => vec![*to],
+            OutEdgeShape::Choice(targets) => targets.clone(),
         };
         for to in targets {
             match to {
@@ -91,11 +91,11 @@ pub(crate) fn random_shape(random: &mut Random, wild: bool) -> Shape {
         };
         let some = |random: &mut Random| unique((0..1 + random.below(3)).map(|_| towards(random, 1)).collect());
         exits.push(match random.below(24) {
-            0 => Exit::None,
-            1..=10 => Exit::Plain(towards(random, 1)),
-            11..=15 => Exit::Choice(some(random)),
-            16..=18 => Exit::Fork { heads: vec![towards(random, 1)], join: towards(random, 2), is_map: true },
-            _ => Exit::Fork { heads: some(random), join: towards(random, 3), is_map: false },
+            0 => OutEdgeShape::None,
+            1..=10 => OutEdgeShape::Plain(towards(random, 1)),
+            11..=15 => OutEdgeShape::Choice(some(random)),
+            16..=18 => OutEdgeShape::Fork { heads: vec![towards(random, 1)], join: towards(random, 2), is_map: true },
+            _ => OutEdgeShape::Fork { heads: some(random), join: towards(random, 3), is_map: false },
         });
     }
     let mut fallback = |node: u32| match random.below(12) {

@@ -4,7 +4,7 @@ use crate::compile::fault::{GraphFault, NamedBy, nearest};
 use crate::compile::plan::{BranchHeads, OutEdge, PlanFanOut};
 use crate::define::builder::{Edge, EdgeKind, Graph};
 use crate::define::node::DeclaredTarget;
-use crate::define::shape::{END, Exit, Target};
+use crate::define::shape::{END, OutEdgeShape, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -78,10 +78,10 @@ impl Names {
     }
 
     /// Reduces all edges that leave the node `from` to one exit.
-    pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (Exit, Option<OutEdge<S>>) {
-        let Some(edge) = edges.pop() else { return (Exit::None, None) };
+    pub(crate) fn exit<S>(&mut self, from: &str, mut edges: Vec<Edge<S>>) -> (OutEdgeShape, Option<OutEdge<S>>) {
+        let Some(edge) = edges.pop() else { return (OutEdgeShape::None, None) };
         if edges.is_empty() {
-            return self.exit_of(from, edge.kind).unwrap_or((Exit::Faulty, None));
+            return self.exit_of(from, edge.kind).unwrap_or((OutEdgeShape::Faulty, None));
         }
         edges.push(edge);
         let plain = |edge: &Edge<S>| match &edge.kind {
@@ -95,16 +95,16 @@ impl Names {
         });
         // The targets are still checked, so that all faults are reported at once.
         edges.into_iter().for_each(|edge| drop(self.exit_of(from, edge.kind)));
-        (Exit::Faulty, None)
+        (OutEdgeShape::Faulty, None)
     }
 
-    fn exit_of<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(Exit, Option<OutEdge<S>>)> {
+    fn exit_of<S>(&mut self, from: &str, kind: EdgeKind<S>) -> Option<(OutEdgeShape, Option<OutEdge<S>>)> {
         let of = || NamedBy::EdgeOf(from.to_string());
         let join_of = || NamedBy::JoinOf(from.to_string());
         match kind {
             EdgeKind::Plain(to) => {
                 let to = self.target(&to, of)?;
-                Some((Exit::Plain(to), Some(OutEdge::To(to))))
+                Some((OutEdgeShape::Plain(to), Some(OutEdge::To(to))))
             }
             EdgeKind::Choice { targets, route } => {
                 let found: Vec<_> = targets.into_iter().map(|id| (self.target(&id, of), id)).collect();
@@ -115,7 +115,7 @@ impl Names {
                 let declared: Box<[DeclaredTarget]> = found.into_iter().map(declare).collect::<Option<_>>()?;
                 let mut seen = HashSet::new();
                 let targets: Vec<Target> = declared.iter().map(|one| one.to).filter(|to| seen.insert(*to)).collect();
-                (!targets.is_empty()).then(|| (Exit::Choice(targets), Some(OutEdge::Choice { route, declared })))
+                (!targets.is_empty()).then(|| (OutEdgeShape::Choice(targets), Some(OutEdge::Choice { route, declared })))
             }
             EdgeKind::Parallel { heads, join, clone, options } => {
                 let found: Vec<_> = heads.iter().map(|id| self.target(id, of)).collect();
@@ -127,7 +127,7 @@ impl Names {
                     Target::End => None,
                 });
                 let fork = PlanFanOut { heads: BranchHeads::Each(nodes.collect(), clone), join, options };
-                let exit = Exit::Fork { heads, join, is_map: false };
+                let exit = OutEdgeShape::Fork { heads, join, is_map: false };
                 Some((exit, Some(OutEdge::Fork(Box::new(fork)))))
             }
             EdgeKind::Map { head, join, items, options } => {
@@ -141,7 +141,7 @@ impl Names {
                     }
                     Target::End => None,
                 };
-                Some((Exit::Fork { heads: vec![head], join, is_map: true }, out_edge))
+                Some((OutEdgeShape::Fork { heads: vec![head], join, is_map: true }, out_edge))
             }
         }
     }

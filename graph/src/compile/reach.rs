@@ -7,7 +7,7 @@
 
 use crate::compile::fault::GraphFault;
 use crate::compile::frames::Frames;
-use crate::define::shape::{Exit, Shape, Target};
+use crate::define::shape::{OutEdgeShape, Shape, Target};
 
 /// Reports every reachable node without a path to the end.
 pub(crate) fn check(shape: &Shape, frames: &Frames, faults: &mut Vec<GraphFault>) {
@@ -16,11 +16,11 @@ pub(crate) fn check(shape: &Shape, frames: &Frames, faults: &mut Vec<GraphFault>
     let mut explained = vec![false; shape.ids.len()];
     for node in nodes.clone().filter(is_reached) {
         match shape.exits[node as usize] {
-            Exit::None => {
+            OutEdgeShape::None => {
                 faults.push(GraphFault::NoWayOut { node: shape.id(node) });
                 explained[node as usize] = true;
             }
-            Exit::Faulty => explained[node as usize] = true,
+            OutEdgeShape::Faulty => explained[node as usize] = true,
             _ => {}
         }
     }

@@ -369,8 +369,8 @@ pub(crate) fn branch_failed<S: 'static>(hooks: &Hooks<S>, node: &Arc<str>, branc
 
 /// Returns a listener that forwards events without a typed state to the hooks.
 pub(crate) fn listener<S: 'static>(hooks: Hooks<S>) -> Listener {
-    Box::new(move |visit, aside| {
-        hooks.call(&match aside {
+    Box::new(move |visit, event| {
+        hooks.call(&match event {
             InnerEvent::Emitted(value) => RunEvent::Emitted { visit, value },
             InnerEvent::Started => RunEvent::InnerStarted { visit },
             InnerEvent::Finished(failed) => RunEvent::InnerFinished { visit, failed },

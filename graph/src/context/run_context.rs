@@ -159,8 +159,8 @@ impl RunContext {
     }
 
     /// Returns true while the run is paused: no further node may start.
-    pub(crate) fn is_held(&self) -> bool {
-        self.run_control().is_some_and(|run_control| run_control.is_held())
+    pub(crate) fn is_paused(&self) -> bool {
+        self.run_control().is_some_and(|run_control| run_control.is_paused())
     }
 
     /// Makes the node of this token fail. Its future stays pending.
@@ -308,14 +308,14 @@ impl RunContext {
     /// Counts a cancelled task until the returned value is dropped; see
     /// [`are_tasks_gone`](Self::are_tasks_gone).
     pub(crate) fn cancelled_task(&self) -> CancelledTask {
-        work_count::visit(1);
+        work_count::count(1);
         self.details().cancelled_tasks.add()
     }
 
     /// Returns true if all cancelled tasks have ended. If not, wakes `waker` when the last one
     /// ends.
     pub(crate) fn are_tasks_gone(&self, waker: Option<&Waker>) -> bool {
-        work_count::visit(1);
+        work_count::count(1);
         self.details.get().is_none_or(|details| details.cancelled_tasks.is_empty(waker))
     }
 

@@ -92,7 +92,7 @@ impl Inbox {
             let state = self.lock();
             state.names.get(name).into_iter().flat_map(|named| named.waiting.values().cloned()).collect()
         };
-        work_count::visit(wakers.len() as u64);
+        work_count::count(wakers.len() as u64);
         wakers.iter().for_each(|waker| waker.wake_by_ref());
     }
 

@@ -66,7 +66,7 @@ impl InboxState {
         while named.woken.len() < named.messages.len()
             && let Some((wait, waker)) = named.waiting.pop_first()
         {
-            work_count::visit(1);
+            work_count::count(1);
             named.woken.insert(wait);
             if self.pending.contains_key(&wait) {
                 self.reserved.insert(wait);

@@ -4,13 +4,13 @@
 //!
 //! | flag | set by | cleared by |
 //! |---|---|---|
-//! | `is_held` (paused) | `hold`, by the engine | `release`, by the engine |
+//! | `is_paused` | `pause`, by the engine | `resume`, by the engine |
 //! | `is_open` | `open`, when the run exists in its store or never will | never |
 //!
 //! Invariants:
 //! 1. At most one pause or resume and at most one cancel are queued.
 //! 2. A lane that finds the run paused is woken by the next `release`.
-//! 3. `release` clears `is_held` before it takes the wakers under the lock. A lane checks `is_held`
+//! 3. `resume` clears `is_paused` before it takes the wakers under the lock. A lane checks `is_paused`
 //!    again under the lock, so no lane is stored after the release that would wake it.
 
 use crate::control::Command;
@@ -27,7 +27,7 @@ use std::task::{Poll, Waker};
 #[derive(Default)]
 pub(crate) struct RunControl {
     /// True while no further node may start.
-    is_held: AtomicBool,
+    is_paused: AtomicBool,
     state: Mutex<ControlState>,
 }
 
@@ -41,7 +41,7 @@ struct ControlState {
     /// The waker of the engine.
     driver: Option<Waker>,
     /// The wakers of the lanes that wait for the end of the pause.
-    held_lanes: Vec<Waker>,
+    paused_lanes: Vec<Waker>,
     /// Data and vtable addresses of these wakers, to find duplicates.
     known: HashSet<(usize, usize)>,
     /// True if the run can receive messages or is over.
@@ -134,28 +134,28 @@ impl RunControl {
     }
 
     /// Pauses the run: no further node starts.
-    pub(crate) fn hold(&self) {
-        self.is_held.store(true, Ordering::Relaxed);
+    pub(crate) fn pause(&self) {
+        self.is_paused.store(true, Ordering::Relaxed);
     }
 
     /// Ends the pause and wakes the lanes that wait for it.
-    pub(crate) fn release(&self) {
-        self.is_held.store(false, Ordering::Relaxed);
+    pub(crate) fn resume(&self) {
+        self.is_paused.store(false, Ordering::Relaxed);
         let held = {
             let mut state = self.lock();
             state.known.clear();
-            std::mem::take(&mut state.held_lanes)
+            std::mem::take(&mut state.paused_lanes)
         };
         held.into_iter().for_each(Waker::wake);
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.is_held.load(Ordering::Relaxed)
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
     }
 
     /// Returns true if a lane may not start its node now. The lane is woken when the pause ends.
     pub(crate) fn holds(&self, lane: &Waker) -> bool {
-        self.is_held() && self.store_lane(lane)
+        self.is_paused() && self.store_lane(lane)
     }
 
     /// Stores the waker of a lane that found the run paused. Returns false if the pause has ended
@@ -163,14 +163,14 @@ impl RunControl {
     fn store_lane(&self, lane: &Waker) -> bool {
         let mut state = self.lock();
         // `release` clears the flag before it takes the wakers under this lock.
-        if !self.is_held() {
+        if !self.is_paused() {
             return false;
         }
-        work_count::visit(1);
+        work_count::count(1);
         // Wakers with equal data and vtable wake the same lane, as in `Waker::will_wake`. A stored
         // waker keeps its data alive, so the address cannot be reused.
         if state.known.insert((lane.data().addr(), std::ptr::from_ref(lane.vtable()).addr())) {
-            state.held_lanes.push(lane.clone());
+            state.paused_lanes.push(lane.clone());
         }
         true
     }
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn c9_lane_is_not_stored_after_the_resume_that_would_wake_it() {
         let run_control = RunControl::default();
-        run_control.hold();
-        assert!(run_control.is_held());
+        run_control.pause();
+        assert!(run_control.is_paused());
         // Another thread resumes the run between the check and the lock.
-        run_control.release();
+        run_control.resume();
         assert!(!run_control.store_lane(Waker::noop()), "no release would wake it");
-        assert!(run_control.lock().held_lanes.is_empty() && run_control.lock().known.is_empty());
-        run_control.hold();
-        assert!(run_control.store_lane(Waker::noop()) && run_control.lock().held_lanes.len() == 1);
+        assert!(run_control.lock().paused_lanes.is_empty() && run_control.lock().known.is_empty());
+        run_control.pause();
+        assert!(run_control.store_lane(Waker::noop()) && run_control.lock().paused_lanes.len() == 1);
     }
 }

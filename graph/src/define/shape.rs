@@ -17,7 +17,7 @@ pub(crate) enum Target {
 
 /// How control leaves a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum OutEdgeShape {
     /// The node has no edge.
     None,
     Plain(Target),
@@ -38,7 +38,7 @@ pub(crate) enum Exit {
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) ids: Vec<Arc<str>>,
-    pub(crate) exits: Vec<Exit>,
+    pub(crate) exits: Vec<OutEdgeShape>,
     pub(crate) fallbacks: Vec<Option<Target>>,
     pub(crate) entry: u32,
 }
@@ -58,10 +58,10 @@ impl Shape {
     /// Returns the targets of `node`, fallbacks excluded. A fork has its heads and its join.
     pub(crate) fn successors(&self, node: u32) -> impl Iterator<Item = Target> + '_ {
         let (many, one): (&[Target], Option<Target>) = match &self.exits[node as usize] {
-            Exit::None | Exit::Faulty => (&[], None),
-            Exit::Plain(to) => (&[], Some(*to)),
-            Exit::Choice(targets) => (targets, None),
-            Exit::Fork { heads, join, .. } => (heads, Some(*join)),
+            OutEdgeShape::None | OutEdgeShape::Faulty => (&[], None),
+            OutEdgeShape::Plain(to) => (&[], Some(*to)),
+            OutEdgeShape::Choice(targets) => (targets, None),
+            OutEdgeShape::Fork { heads, join, .. } => (heads, Some(*join)),
         };
         many.iter().copied().chain(one)
     }
@@ -69,8 +69,8 @@ impl Shape {
     /// Returns the target of `node` if it has exactly one. For a fork this is the join.
     pub(crate) fn sole_successor(&self, node: u32) -> Option<Target> {
         match &self.exits[node as usize] {
-            Exit::Plain(to) | Exit::Fork { join: to, .. } => Some(*to),
-            Exit::Choice(targets) if targets.len() == 1 => Some(targets[0]),
+            OutEdgeShape::Plain(to) | OutEdgeShape::Fork { join: to, .. } => Some(*to),
+            OutEdgeShape::Choice(targets) if targets.len() == 1 => Some(targets[0]),
             _ => None,
         }
     }

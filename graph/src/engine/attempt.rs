@@ -4,7 +4,7 @@ use crate::compile::plan::{NodeOptions, PlanNode};
 use crate::context::NodeDetails;
 use crate::context::events::{InnerEvent, RunEvent};
 use crate::define::node::{NodeFn, NodeFuture};
-use crate::engine::lane::{AttemptLimits, AttemptResult, AttemptWork, CancelGrace, Lane, LaneVisit, Phase, RunningAttempt};
+use crate::engine::lane::{AttemptGrace, AttemptLimits, AttemptResult, AttemptWork, Lane, LaneVisit, Phase, RunningAttempt};
 use crate::engine::spawned::Spawned;
 use crate::engine::step::Stepper;
 use crate::error::{During, RunFault};
@@ -130,7 +130,7 @@ impl<S: Send + 'static> Stepper<S> {
         if let Some(length) = options.grace {
             let token = self.graph_cx.token()?.child();
             details.fresh = Some(token.clone());
-            limits.get_or_insert_default().grace = Some(CancelGrace { length, token });
+            limits.get_or_insert_default().grace = Some(AttemptGrace { length, token });
         }
         Ok(limits)
     }

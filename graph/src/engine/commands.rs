@@ -31,8 +31,8 @@ impl<S: Send + 'static> Engine<S> {
         let ControlUpdate { commands, queries, last_message } = run_control.take(cx.waker());
         for command in commands {
             match command {
-                Command::Pause => run_control.hold(),
-                Command::Resume => run_control.release(),
+                Command::Pause => run_control.pause(),
+                Command::Resume => run_control.resume(),
                 Command::Cancel(reason) => return Some(self.cancel(cause(&reason), None)),
             }
         }
@@ -80,7 +80,7 @@ impl<S: Send + 'static> Engine<S> {
         match command {
             Command::Pause => {
                 committer.pauses.push(number);
-                run_control.hold();
+                run_control.pause();
             }
             Command::Resume => {
                 let mut record = NewRecord::new(Kind::Wake, Vec::new(), "");
@@ -88,7 +88,7 @@ impl<S: Send + 'static> Engine<S> {
                 record.takes.push(number);
                 let written = committer.log().submit(record);
                 written.map_err(|error| RunError::new(fault_of(&*committer.log().run, "", "commit", error), None))?;
-                run_control.release();
+                run_control.resume();
             }
             Command::Cancel(reason) => {
                 // A later resume command does not take it.
@@ -125,7 +125,7 @@ impl<S: Send + 'static> Engine<S> {
             run: run.id().to_string(),
             graph: self.plan.name.clone(),
             status: RunStatus::Running,
-            is_paused: run.is_held(),
+            is_paused: run.is_paused(),
             visits: run.visits.load(Relaxed),
             tokens: [&self.root].into_iter().chain(below).map(|lane| self.token_view(lane)).collect(),
         }

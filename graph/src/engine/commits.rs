@@ -41,11 +41,11 @@ impl<S: Send + 'static> Engine<S> {
         let log = Arc::clone(committer.log());
         let head = log.head();
         let waits = self.parked_until();
-        let is_held = self.stepper.graph_cx.run().is_held();
+        let is_paused = self.stepper.graph_cx.run().is_paused();
         let activity = match waits {
             None if self.stepper.graph_cx.run().inbox().is_some_and(Inbox::is_awaited) => RunActivity::AwaitingMessages,
             None => RunActivity::Busy,
-            Some(_) if is_held => RunActivity::Parked { wake: log.due(Wake::OnMessage), head },
+            Some(_) if is_paused => RunActivity::Parked { wake: log.due(Wake::OnMessage), head },
             Some(due) => RunActivity::Parked { wake: log.due(wake_at(due)), head },
         };
         let Some(committer) = &mut self.committer else { return Poll::Pending };
@@ -54,7 +54,7 @@ impl<S: Send + 'static> Engine<S> {
             Poll::Pending => match waits {
                 // A parked run commits rejected messages alone, because no step follows that could.
                 Some(due) if committer.is_idle() && committer.log().has_messages_to_take() => {
-                    let wake = if is_held { Wake::OnMessage } else { wake_at(due) };
+                    let wake = if is_paused { Wake::OnMessage } else { wake_at(due) };
                     match committer.log().write_parked(wake) {
                         Ok(_) => self.poll_committer(cx),
                         Err(error) => {
@@ -63,8 +63,8 @@ impl<S: Send + 'static> Engine<S> {
                         }
                     }
                 }
-                Some(due) if committer.is_idle() && (is_held || is_long(committer.log(), due)) => {
-                    let wake = if is_held { Wake::OnMessage } else { wake_at(due) };
+                Some(due) if committer.is_idle() && (is_paused || is_long(committer.log(), due)) => {
+                    let wake = if is_paused { Wake::OnMessage } else { wake_at(due) };
                     self.pause(log.due(wake), cx)
                 }
                 _ => Poll::Pending,
@@ -160,12 +160,12 @@ impl<S: Send + 'static> Engine<S> {
         if self.is_answering() || self.is_in_grace() {
             return None;
         }
-        let is_held = self.stepper.graph_cx.run().is_held();
+        let is_paused = self.stepper.graph_cx.run().is_paused();
         let of_branches = match &mut self.branches {
-            Some(branches) => branches.parked_until(is_held, None)?,
+            Some(branches) => branches.parked_until(is_paused, None)?,
             None => WaitUntil::default(),
         };
-        Some(of_branches.and(lane_parked_until(&self.root, is_held)?).due)
+        Some(of_branches.and(lane_parked_until(&self.root, is_paused)?).due)
     }
 
     /// Does the same for a subgraph, and stores the waits of the checked lanes in `waits`.
@@ -173,24 +173,24 @@ impl<S: Send + 'static> Engine<S> {
         if self.is_in_grace() {
             return None;
         }
-        let is_held = self.stepper.graph_cx.run().is_held();
+        let is_paused = self.stepper.graph_cx.run().is_paused();
         let of_branches = match &mut self.branches {
-            Some(branches) => branches.parked_until(is_held, Some(waits))?,
+            Some(branches) => branches.parked_until(is_paused, Some(waits))?,
             None => WaitUntil::default(),
         };
-        let of_root = lane_parked_until(&self.root, is_held)?;
+        let of_root = lane_parked_until(&self.root, is_paused)?;
         waits.set(ROOT, LaneWaits::of(&self.root));
         Some(of_branches.and(of_root))
     }
 
     /// Returns all waits of the run, if every lane is parked.
     fn open_waits(&self) -> Option<Vec<OpenWait>> {
-        let is_held = self.stepper.graph_cx.run().is_held();
+        let is_paused = self.stepper.graph_cx.run().is_paused();
         let mut open = Vec::new();
         let below = self.branches.iter().flat_map(|branches| branches.lanes());
         for lane in below.chain([&self.root]) {
-            work_count::visit(1);
-            lane_parked_until(lane, is_held)?;
+            work_count::count(1);
+            lane_parked_until(lane, is_paused)?;
             if let Some(waits) = LaneWaits::of(lane) {
                 waits.list(&mut |wait| open.push(wait.clone()));
             }
@@ -270,30 +270,30 @@ impl<S: Send + 'static> Engine<S> {
 }
 
 /// Returns until when a lane waits, if it is parked.
-fn lane_parked_until<S: Send + 'static>(lane: &Lane<S>, is_held: bool) -> Option<WaitUntil> {
+fn lane_parked_until<S: Send + 'static>(lane: &Lane<S>, is_paused: bool) -> Option<WaitUntil> {
     if matches!(lane.phase, Phase::Forked(_)) {
         return Some(WaitUntil::default());
     }
-    if is_held && lane.is_before_attempt() {
-        return Some(WaitUntil { due: None, is_held });
+    if is_paused && lane.is_before_attempt() {
+        return Some(WaitUntil { due: None, is_paused });
     }
     let visit = lane.visit.as_ref().filter(|_| lane.is_parked())?;
     let records = visit.records.lock();
     if matches!(lane.phase, Phase::Waiting(_)) {
-        return Some(WaitUntil { due: records.failed.and_then(|(_, due)| due), is_held: false });
+        return Some(WaitUntil { due: records.failed.and_then(|(_, due)| due), is_paused: false });
     }
     // The resume woke the subgraph, but it was not polled yet.
-    if !is_held && records.is_held_inside() {
+    if !is_paused && records.is_paused_inside() {
         return None;
     }
-    Some(WaitUntil { due: records.due(), is_held: records.is_held_inside() })
+    Some(WaitUntil { due: records.due(), is_paused: records.is_paused_inside() })
 }
 
 impl<S: Send + 'static> Branches<S> {
     /// Returns until when the lanes wait, if all are parked. Stores the waits of the checked lanes
     /// in `inside`.
-    fn parked_until(&mut self, is_held: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
-        self.parked.refresh(is_held, self.places());
+    fn parked_until(&mut self, is_paused: bool, inside: Option<&WaitsInside>) -> Option<WaitUntil> {
+        self.parked.refresh(is_paused, self.places());
         while let Some(number) = self.parked.next_unchecked() {
             let mut until = WaitUntil::default();
             if let Some(lane) = self.get(number) {
@@ -301,7 +301,7 @@ impl<S: Send + 'static> Branches<S> {
                 if let Some(visit) = &lane.visit {
                     visit.records.set_watcher(self.parked.watcher(number));
                 }
-                until = lane_parked_until(lane, is_held)?;
+                until = lane_parked_until(lane, is_paused)?;
             }
             if let Some(inside) = inside {
                 inside.set(number, self.get(number).and_then(LaneWaits::of));

@@ -108,7 +108,7 @@ impl<S: Send + 'static> Stepper<S> {
     #[cold]
     fn stopped(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>) -> Option<Turn<S>> {
         if self.steps_left == 0 {
-            return Some(Turn::Spent);
+            return Some(Turn::StepLimitReached);
         }
         if plan_node.options.is_some() { None } else { self.enter(lane).err().map(Turn::Failed) }
     }

@@ -12,7 +12,7 @@ use crate::compile::plan::Plan;
 use crate::engine::fan_out::branches::{Branches, ClosingFanOut};
 use crate::engine::fan_out::join::JoinStep;
 use crate::engine::fan_out::wakeups::{LaneWaker, Wakeups};
-use crate::engine::lane::{CancelGrace, Lane, Phase};
+use crate::engine::lane::{AttemptGrace, Lane, Phase};
 use crate::engine::{Engine, ROOT};
 use crate::error::{GraceEnd, Outcome, RunError, RunFault, StoredFault};
 use crate::log::committer::RunActivity;
@@ -75,7 +75,7 @@ impl<S> GraceLanes<S> {
 
     /// Makes the run wait for all lanes. Returns their numbers.
     fn move_all_to_run(&mut self) -> Vec<usize> {
-        work_count::visit(self.lanes.len() as u64);
+        work_count::count(self.lanes.len() as u64);
         let lanes = self.lanes.iter_mut().enumerate().filter_map(|(number, one)| Some((number, one.as_mut()?)));
         let moved = lanes.map(|(number, one)| {
             one.fan_out = None;
@@ -87,7 +87,7 @@ impl<S> GraceLanes<S> {
     /// Makes the fan-out `to` wait for the lanes of the fan-out `from`. Returns the numbers of
     /// the lanes that have not ended.
     fn move_to(&mut self, from: usize, numbers: &[usize], to: usize) -> Vec<usize> {
-        work_count::visit(numbers.len() as u64);
+        work_count::count(numbers.len() as u64);
         let mut moved = Vec::new();
         for number in numbers {
             // After all lanes have ended, numbers are used again: check that it is the same lane.
@@ -182,7 +182,7 @@ impl<S: Send + 'static> Engine<S> {
             // Before the cancel: nodes that are dropped inside must be undone.
             visit.records.abandon_attempt(lane.attempt, (**fault).clone());
         }
-        let CancelGrace { length, token } = lane.grace().expect("a lane in grace has a grace");
+        let AttemptGrace { length, token } = lane.grace().expect("a lane in grace has a grace");
         let timer = token.runtime().sleep_until(token.runtime().now() + *length);
         token.cancel(cause.clone());
         LaneInGrace { lane, timer, cause: cause.clone(), fault: failed.cloned(), fan_out }

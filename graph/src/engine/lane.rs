@@ -108,11 +108,11 @@ pub(super) struct AttemptLimits {
     pub(super) timer: Option<Timer>,
     /// The timer ended the attempt. A node may also return [`Elapsed`] itself.
     pub(super) is_timed_out: bool,
-    pub(super) grace: Option<CancelGrace>,
+    pub(super) grace: Option<AttemptGrace>,
 }
 
 /// How long an attempt may continue after a cancel.
-pub(super) struct CancelGrace {
+pub(super) struct AttemptGrace {
     pub(super) length: Duration,
     /// The token of this attempt, because its branch may be cancelled alone.
     pub(super) token: CancelToken,
@@ -197,7 +197,7 @@ impl<S: Send + 'static> Lane<S> {
     }
 
     /// Returns the cancel grace of the current attempt, if any.
-    pub(super) fn grace(&self) -> Option<&CancelGrace> {
+    pub(super) fn grace(&self) -> Option<&AttemptGrace> {
         match &self.phase {
             Phase::Running(RunningAttempt { limits: Some(limits), .. }) => limits.grace.as_ref(),
             _ => None,

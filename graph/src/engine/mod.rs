@@ -237,7 +237,7 @@ impl<S: Send + 'static> Engine<S> {
                     Turn::Failed(error) => return Poll::Ready(Poll::Ready(Err(error))),
                     Turn::Forks(sequence, items) => self.fork(sequence, items, cx),
                     Turn::Waits => return Poll::Ready(Poll::Pending),
-                    Turn::Spent => {
+                    Turn::StepLimitReached => {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }

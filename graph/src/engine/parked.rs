@@ -19,13 +19,13 @@ use std::sync::Arc;
 pub(super) struct WaitUntil {
     pub(super) due: Option<Timestamp>,
     /// A pause holds one of them. It continues after the resume.
-    pub(super) is_held: bool,
+    pub(super) is_paused: bool,
 }
 
 impl WaitUntil {
     /// Returns the earlier of two waits.
     pub(super) fn and(self, other: Self) -> Self {
-        Self { due: self.due.into_iter().chain(other.due).min(), is_held: self.is_held || other.is_held }
+        Self { due: self.due.into_iter().chain(other.due).min(), is_paused: self.is_paused || other.is_paused }
     }
 }
 
@@ -38,11 +38,11 @@ pub(super) struct ParkedLanes {
     dues: BTreeSet<(Timestamp, usize)>,
     due_of: HashMap<usize, Timestamp>,
     /// The parked lanes that a pause holds.
-    held: HashSet<usize>,
+    paused: HashSet<usize>,
     /// The lanes whose visit records changed.
     changed: Arc<ChangedLanes>,
     /// Whether the run was paused at the last check. During a pause more lanes count as parked.
-    was_held: bool,
+    was_paused: bool,
 }
 
 impl ParkedLanes {
@@ -58,7 +58,7 @@ impl ParkedLanes {
     }
 
     fn forget(&mut self, lane: usize) {
-        self.held.remove(&lane);
+        self.paused.remove(&lane);
         if let Some(due) = self.due_of.remove(&lane) {
             self.dues.remove(&(due, lane));
         }
@@ -66,30 +66,30 @@ impl ParkedLanes {
 
     /// Collects the changed lanes before a check. After a pause or resume, all lanes are checked
     /// again.
-    pub(super) fn refresh(&mut self, is_held: bool, all: usize) {
+    pub(super) fn refresh(&mut self, is_paused: bool, all: usize) {
         let changed = self.changed.take();
         changed.into_iter().for_each(|lane| self.touch(lane));
-        if std::mem::replace(&mut self.was_held, is_held) != is_held {
+        if std::mem::replace(&mut self.was_paused, is_paused) != is_paused {
             (1..=all).for_each(|lane| self.touch(lane));
         }
     }
 
     /// Returns the next lane to check.
     pub(super) fn next_unchecked(&self) -> Option<usize> {
-        work_count::visit(1);
+        work_count::count(1);
         self.unchecked.last().copied()
     }
 
     /// Records the result for the lane of `next_unchecked`: it is gone, or parked until then.
-    pub(super) fn set_checked(&mut self, WaitUntil { due, is_held }: WaitUntil) {
+    pub(super) fn set_checked(&mut self, WaitUntil { due, is_paused }: WaitUntil) {
         let Some(lane) = self.unchecked.pop() else { return };
         self.is_unchecked[lane] = false;
         if let Some(due) = due {
             self.due_of.insert(lane, due);
             self.dues.insert((due, lane));
         }
-        if is_held {
-            self.held.insert(lane);
+        if is_paused {
+            self.paused.insert(lane);
         }
     }
 
@@ -100,7 +100,7 @@ impl ParkedLanes {
 
     /// Returns until when the first parked lane waits.
     pub(super) fn until(&self) -> WaitUntil {
-        WaitUntil { due: self.dues.first().map(|(due, _)| *due), is_held: !self.held.is_empty() }
+        WaitUntil { due: self.dues.first().map(|(due, _)| *due), is_paused: !self.paused.is_empty() }
     }
 }
 

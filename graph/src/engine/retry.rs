@@ -142,7 +142,7 @@ impl<S: Send + 'static> Stepper<S> {
         lane: &Lane<S>,
         visited: Visited,
     ) -> Result<Option<UndoPayload>, RunFault> {
-        let records = lane.visit.as_ref().map(|visit| &visit.records).filter(|_| visited != Visited::Before);
+        let records = lane.visit.as_ref().map(|visit| &visit.records).filter(|_| visited != Visited::EndedBeforeResume);
         let Some((undo, records)) = plan_node.options.as_ref().and_then(|options| options.undo.as_ref()).zip(records) else {
             return Ok(None);
         };

@@ -31,7 +31,7 @@ pub(super) enum Turn<S> {
     /// The lane waits, and has registered its waker.
     Waits,
     /// The step limit of this poll is reached.
-    Spent,
+    StepLimitReached,
     /// A fan-out follows. Its commit has this sequence number; for a `map` the states may already
     /// be known.
     Forks(u64, Option<Vec<S>>),
@@ -47,7 +47,7 @@ pub(super) enum Visited {
     /// The node failed; a policy may continue the run without it.
     Failed,
     /// The visit ended before the run was resumed.
-    Before,
+    EndedBeforeResume,
 }
 
 /// The step after a node.
@@ -88,7 +88,7 @@ impl<S: Send + 'static> Stepper<S> {
             let ended = match &mut lane.phase {
                 Phase::Start => {
                     if self.steps_left == 0 {
-                        return Turn::Spent;
+                        return Turn::StepLimitReached;
                     }
                     if self.is_plain(plan_node, lane) {
                         match self.fast_path(plan, lane, cx) {
@@ -133,7 +133,7 @@ impl<S: Send + 'static> Stepper<S> {
                     error.set_state_if_none(|| self.state_before(lane));
                     return Turn::Failed(error);
                 }
-                Phase::NodeDone => match self.leave(plan_node, lane, Visited::Before) {
+                Phase::NodeDone => match self.leave(plan_node, lane, Visited::EndedBeforeResume) {
                     Ok(None) => continue,
                     Ok(Some(turn)) => return turn,
                     Err(error) => return Turn::Failed(error),
@@ -160,7 +160,7 @@ impl<S: Send + 'static> Stepper<S> {
         }
         if lane.attempt > 1 {
             if self.steps_left == 0 {
-                return Some(Turn::Spent);
+                return Some(Turn::StepLimitReached);
             }
             if self.is_paused(cx) {
                 return Some(Turn::Waits);

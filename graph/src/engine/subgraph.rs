@@ -136,9 +136,9 @@ async fn drive<S: Send + 'static>(engine: &mut Engine<S>, cx: &NodeContext) -> O
         let ended = Pin::new(&mut *engine).poll(polled);
         if ended.is_pending() {
             let until = engine.parked_until_inside(&waits);
-            let parked = |WaitUntil { due, is_held }| ParkedInside { due, waits: Arc::clone(&waits), is_held };
+            let parked = |WaitUntil { due, is_paused }| ParkedInside { due, waits: Arc::clone(&waits), is_paused };
             records.wait_inside(cx.attempt, until.map(parked));
-            let changes = until.map(|until| (waits.changes(), until.is_held));
+            let changes = until.map(|until| (waits.changes(), until.is_paused));
             if let Some(log) = cx.graph_cx.run().log().filter(|_| changes.is_some() && changes != reported) {
                 log.wake_driver();
             }

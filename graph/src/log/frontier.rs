@@ -144,7 +144,7 @@ impl Frontier {
     pub(crate) fn below<'a>(&'a self, path: &'a [Fork]) -> impl Iterator<Item = &'a LiveToken> + 'a {
         let after = (Bound::Excluded(path), Bound::Unbounded);
         let tokens = self.tokens.range::<[Fork], _>(after).map(|(_, token)| token);
-        tokens.inspect(|_| crate::util::work_count::visit(1)).take_while(move |token| token.path.starts_with(path))
+        tokens.inspect(|_| crate::util::work_count::count(1)).take_while(move |token| token.path.starts_with(path))
     }
 
     fn remove(&mut self, path: &[Fork]) {
@@ -204,12 +204,12 @@ mod tests {
         frontier.place(20_002, &[fork(1, 7), fork(20_000, 1)], Place::Node("sub".into()));
         frontier.place(20_003, &[fork(1, 7), fork(20_000, 1), fork(20_002, 1)], Place::Node("sub/b".into()));
         assert_eq!(frontier.below(&[fork(1, 7)]).count(), 3);
-        work_count::take_visited();
+        work_count::take_counted();
         frontier.place(20_004, &[fork(1, 7)], Place::Join("end".into()));
-        assert!(work_count::take_visited() <= 4);
+        assert!(work_count::take_counted() <= 4);
         assert_eq!(frontier.width(), 16_001);
         frontier.place(20_005, &[fork(1, 3)], Place::Join("end".into()));
-        assert!(work_count::take_visited() <= 1);
+        assert!(work_count::take_counted() <= 1);
         frontier.place(20_006, &[], Place::End);
         assert_eq!(frontier.width(), 1);
     }

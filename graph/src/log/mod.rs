@@ -218,7 +218,7 @@ impl RunLog {
             return Poll::Ready(());
         }
         let waiting = state.waiting.entry(sequence).or_default();
-        crate::util::work_count::visit(1 + waiting.len() as u64);
+        crate::util::work_count::count(1 + waiting.len() as u64);
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
             waiting.extend(waker.take());
         }

@@ -133,7 +133,7 @@ impl RunLog {
         self.lock().undos.before.retain(|record, _| keep.contains(record));
         let _later = keep.split_off(&before);
         let (held, keep) = (self.held(), Vec::from_iter(keep));
-        crate::util::work_count::visit(keep.len() as u64);
+        crate::util::work_count::count(keep.len() as u64);
         self.options.store.prune(Prune::Rows { held, before, keep }).await?;
         let mut state = self.lock();
         state.oldest = state.oldest.max(before);

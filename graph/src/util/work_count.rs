@@ -3,22 +3,22 @@
 
 #[cfg(test)]
 thread_local! {
-    static VISITED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static COUNTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Adds to the number of visited entries.
 #[inline(always)]
-pub(crate) fn visit(entries: u64) {
+pub(crate) fn count(entries: u64) {
     #[cfg(test)]
-    VISITED.with(|visited| visited.set(visited.get() + entries));
+    COUNTED.with(|counted| counted.set(counted.get() + entries));
     #[cfg(not(test))]
     let _ = entries;
 }
 
 /// Returns the number of entries that this thread has visited since the last call.
 #[cfg(test)]
-pub(crate) fn take_visited() -> u64 {
-    VISITED.with(|visited| visited.replace(0))
+pub(crate) fn take_counted() -> u64 {
+    COUNTED.with(|counted| counted.replace(0))
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     /// Returns the entries per step that a run visits. The run begins and ends with the number
     /// `branches`.
     fn visited_by(graph: CompiledGraph<u32>, branches: u32) -> u64 {
-        take_visited();
+        take_counted();
         let run = graph.run(branches).runtime(Arc::new(Still)).extension(Turns::default());
         // The clock does not advance, so the lease is never renewed. It must outlast a busy
         // machine.
@@ -120,7 +120,7 @@ mod tests {
             }
         };
         assert_eq!(outcome.unwrap(), branches);
-        take_visited() / u64::from(branches)
+        take_counted() / u64::from(branches)
     }
 
     #[test]
@@ -219,12 +219,12 @@ mod tests {
             assert!(matches!(sent, Poll::Ready(Ok(()))));
         };
         assert!(drive().is_pending());
-        take_visited();
+        take_counted();
         for _ in 0..branches {
             send("go");
             assert!(drive().is_pending());
         }
-        let visited = take_visited() / u64::from(branches);
+        let visited = take_counted() / u64::from(branches);
         send("end");
         let Poll::Ready(outcome) = drive() else { panic!("the run does not end after all signals") };
         assert_eq!(outcome.unwrap(), branches + 1);
@@ -324,7 +324,7 @@ mod tests {
     /// Returns the entries visited per branch of a spawned fan-out that fails. The run is polled
     /// whenever it was woken.
     fn visited_by_cut_off(branches: u32) -> u64 {
-        take_visited();
+        take_counted();
         let (tasks, woken) = (Arc::new(Tasks::default()), Arc::new(Woken(AtomicBool::new(true))));
         let (graph, waker) = (fails_at_last(branches), Waker::from(Arc::clone(&woken)));
         let runtime: Arc<dyn Runtime> = Arc::clone(&tasks) as Arc<dyn Runtime>;
@@ -352,7 +352,7 @@ mod tests {
         }
         let Poll::Ready(outcome) = ended else { panic!("the run does not end") };
         outcome.unwrap_err();
-        take_visited() / u64::from(branches)
+        take_counted() / u64::from(branches)
     }
 
     #[test]

@@ -217,7 +217,7 @@ impl<S> Branches<S> {
     /// Returns the numbers of the lanes of a fan-out, the lowest first.
     pub(in crate::engine) fn lanes_of(&self, place: usize) -> Vec<usize> {
         let listed = self.open.get(place).and_then(Option::as_ref).map_or(&[][..], |open| &open.lanes);
-        work_count::visit(listed.len() as u64);
+        work_count::count(listed.len() as u64);
         let mut numbers: Vec<usize> = listed.iter().map(|number| *number as usize).collect();
         numbers.sort_unstable();
         numbers
@@ -289,7 +289,7 @@ impl<S> Branches<S> {
             _ if in_use == 0 => self.queue.clear(),
             _ => {
                 let waits = |lane: &Option<Lane<S>>| matches!(lane, Some(lane) if !matches!(lane.phase, Phase::Forked(_)));
-                work_count::visit(self.lanes.len() as u64);
+                work_count::count(self.lanes.len() as u64);
                 self.queue.clear();
                 self.queue.extend((1..=self.lanes.len()).filter(|number| waits(&self.lanes[number - 1])));
             }
@@ -304,7 +304,7 @@ impl<S> Branches<S> {
                 break number;
             }
         };
-        work_count::visit(1);
+        work_count::count(1);
         self.parked.touch(number);
         let lane = self.lanes[number - 1].as_mut()?;
         let Some(wide) = self.wide.as_mut().filter(|_| self.is_wide) else { return Some((number, lane, cx.waker())) };

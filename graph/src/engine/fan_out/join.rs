@@ -74,7 +74,7 @@ impl<S: Send + 'static> Engine<S> {
                     waits_left = waits_left.saturating_sub(1);
                     continue;
                 }
-                Turn::Spent => {
+                Turn::StepLimitReached => {
                     branches.queue.push_back(number);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;

@@ -36,7 +36,7 @@ impl Wakeups {
         let mut woken = self.lock();
         let lanes = std::mem::take(&mut woken.lanes);
         // One by one, because there may be many more lanes than were woken.
-        work_count::visit(lanes.len() as u64);
+        work_count::count(lanes.len() as u64);
         lanes.iter().for_each(|lane| woken.is_listed[*lane] = false);
         lanes
     }

@@ -52,7 +52,7 @@ pub(crate) struct ParkedInside {
     /// Its open waits.
     pub(crate) waits: Arc<WaitsInside>,
     /// True if a pause holds one of its lanes.
-    pub(crate) is_held: bool,
+    pub(crate) is_paused: bool,
 }
 
 /// Counts an effect as running until it is dropped.

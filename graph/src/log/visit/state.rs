@@ -138,8 +138,8 @@ impl VisitState {
     }
 
     /// Returns true if a pause holds a lane of the parked subgraph that runs as this node.
-    pub(crate) fn is_held_inside(&self) -> bool {
-        self.inside.as_ref().is_some_and(|inside| inside.is_held)
+    pub(crate) fn is_paused_inside(&self) -> bool {
+        self.inside.as_ref().is_some_and(|inside| inside.is_paused)
     }
 
     /// Returns the open waits of the parked subgraph that runs as this node.

@@ -53,7 +53,7 @@ impl WaitsInside {
 
     /// Sets the waits of a lane; `None` if the lane is gone.
     pub(crate) fn set(&self, lane: usize, waits: Option<LaneWaits>) {
-        work_count::visit(1);
+        work_count::count(1);
         let mut lanes = self.lock();
         let is_same = match (lanes.by_lane.get(&lane), &waits) {
             (Some(known), Some(waits)) => known.is_same(waits),
@@ -78,7 +78,7 @@ impl WaitsInside {
         let mut to_list = vec![Arc::clone(self)];
         while let Some(inside) = to_list.pop() {
             for waits in inside.lock().by_lane.values() {
-                work_count::visit(1);
+                work_count::count(1);
                 match waits {
                     LaneWaits::Own(waits) => waits.iter().for_each(&mut *show),
                     LaneWaits::Inside(below, _) => to_list.push(Arc::clone(below)),

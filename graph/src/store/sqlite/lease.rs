@@ -8,7 +8,7 @@
 use super::clock::{Now, shown_wake, stored_due};
 use super::read::{self, Run};
 use super::write::{damaged_run, is_constraint, save_run};
-use super::writer::{Batch, Done};
+use super::writer::{Done, WriteTransaction};
 use crate::store::error::StoreError;
 use crate::store::run_info::GraphVersion;
 use crate::store::time::Timestamp;
@@ -41,7 +41,7 @@ const RELEASE: &str = concat!(
 );
 
 /// Claims one run by its id.
-pub(super) fn claim_one(batch: &Batch<'_>, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
+pub(super) fn claim_one(batch: &WriteTransaction<'_>, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
     let run = match read::run(batch.db, batch.now, run)? {
         Ok(run) => run,
         Err(rejected) => return Ok(Err(rejected)),
@@ -51,7 +51,7 @@ pub(super) fn claim_one(batch: &Batch<'_>, run: &str, force: bool, lease: &Lease
 
 /// Claims up to `count` ready runs. Damaged runs are skipped.
 pub(super) fn claim_ready(
-    batch: &Batch<'_>,
+    batch: &WriteTransaction<'_>,
     graphs: &[(String, GraphVersion)],
     count: usize,
     lease: &Lease,
@@ -83,7 +83,7 @@ pub(super) fn claim_ready(
 }
 
 /// Returns the keys of up to `count` due runs of these graphs, the longest due first.
-fn due_runs(batch: &Batch<'_>, graphs: &[(String, GraphVersion)], count: usize) -> rusqlite::Result<Vec<i64>> {
+fn due_runs(batch: &WriteTransaction<'_>, graphs: &[(String, GraphVersion)], count: usize) -> rusqlite::Result<Vec<i64>> {
     let (count, wall) = (i64::try_from(count).unwrap_or(i64::MAX), batch.now.wall);
     let mut due: Vec<(Timestamp, i64)> = Vec::new();
     for ((graph, version), range) in graphs.iter().flat_map(|graph| [(graph, (i64::MIN, -1)), (graph, (0, wall.as_millis()))]) {
@@ -98,7 +98,7 @@ fn due_runs(batch: &Batch<'_>, graphs: &[(String, GraphVersion)], count: usize) 
     Ok(due.into_iter().map(|(_, key)| key).collect())
 }
 
-fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Claim> {
+fn claim(batch: &WriteTransaction<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Claim> {
     expire_if_unheld(batch, &mut run);
     let claimed = run.info.claim(lease, force, batch.now.wall);
     if !matches!(claimed, Err(StoreError::Held { .. })) {
@@ -113,7 +113,7 @@ fn claim(batch: &Batch<'_>, mut run: Run, force: bool, lease: &Lease) -> Done<Cl
 
 /// Expires a lease in memory if its holder is dead or the lease is marked as expired. The end of a
 /// marked lease can be a reading of the lease clock before a reboot.
-fn expire_if_unheld(batch: &Batch<'_>, run: &mut Run) {
+fn expire_if_unheld(batch: &WriteTransaction<'_>, run: &mut Run) {
     let is_leased = run.info.lease_until.is_some_and(|until| until > batch.now.wall);
     if is_leased && run.holder.as_ref().is_none_or(|holder| batch.holders.is_dead(holder.as_bytes(), batch.now)) {
         run.info.lease_until = Some(batch.now.wall);
@@ -122,7 +122,7 @@ fn expire_if_unheld(batch: &Batch<'_>, run: &mut Run) {
 
 /// Marks leases that have expired by time, and with `check_holders` also the leases of dead
 /// holders.
-pub(super) fn mark_expired_leases(batch: &Batch<'_>, check_holders: bool) -> rusqlite::Result<()> {
+pub(super) fn mark_expired_leases(batch: &WriteTransaction<'_>, check_holders: bool) -> rusqlite::Result<()> {
     let mut holder: Vec<u8> = Vec::new();
     loop {
         let next = batch.db.prepare_cached(NEXT_HOLDER)?.query_row([&holder], |row| row.get::<_, Option<Vec<u8>>>(0))?;
@@ -139,7 +139,7 @@ pub(super) fn mark_expired_leases(batch: &Batch<'_>, check_holders: bool) -> rus
 }
 
 /// Marks the leases of one holder that end at `end_max` or earlier.
-fn mark_expired_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rusqlite::Result<()> {
+fn mark_expired_leases_of(batch: &WriteTransaction<'_>, holder: &[u8], end_max: i64) -> rusqlite::Result<()> {
     let Now { wall, lease } = batch.now;
     let mut statement = batch.db.prepare_cached(EXPIRED)?;
     let mut expired: Vec<(i64, i64, Option<i64>, i64)> = Vec::new();
@@ -168,7 +168,7 @@ fn mark_expired_leases_of(batch: &Batch<'_>, holder: &[u8], end_max: i64) -> rus
 }
 
 /// Renews leases, including expired ones that no other owner has claimed.
-pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done<Renewed> {
+pub(super) fn renew(batch: &WriteTransaction<'_>, held: Vec<Held>, lease: Duration) -> Done<Renewed> {
     let lease_end = batch.now.stored(batch.now.wall.after(lease));
     let holder = batch.holders.name(batch.now);
     let mut statement = batch.db.prepare_cached(RENEW)?;
@@ -178,7 +178,7 @@ pub(super) fn renew(batch: &Batch<'_>, held: Vec<Held>, lease: Duration) -> Done
 }
 
 /// Releases runs. Returns the runs that the caller did not hold.
-pub(super) fn release(batch: &Batch<'_>, held: Vec<Held>, how: &Release) -> Done<Vec<Held>> {
+pub(super) fn release(batch: &WriteTransaction<'_>, held: Vec<Held>, how: &Release) -> Done<Vec<Held>> {
     let mut statement = batch.db.prepare_cached(RELEASE)?;
     let lost = change_each(held, |one, instance, epoch| {
         if *how != Release::AsIs
@@ -222,7 +222,7 @@ fn change_each(
 }
 
 /// Returns the key of a run, or fails if the run is held. An unreadable lease does not hold a run.
-pub(super) fn check_free(batch: &Batch<'_>, id: &str) -> Done<Option<i64>> {
+pub(super) fn check_free(batch: &WriteTransaction<'_>, id: &str) -> Done<Option<i64>> {
     const HOLDER: &str = "SELECT no, owner, lease_end, holder FROM run WHERE id = ?1";
     let found = batch.db.prepare_cached(HOLDER)?.query_row([id], |row| {
         let owner = row.get::<_, Option<String>>(1).unwrap_or_default();

@@ -48,7 +48,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use writer::{Batch, Done, Failed, Weight, Writer};
+use writer::{Done, Failed, Weight, WriteTransaction, Writer};
 
 /// A job of few bytes that makes no run ready.
 const LIGHT: Weight = Weight { bytes: 0, sends_hint: false };
@@ -147,7 +147,7 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+        act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.try_write(weight, act).await.map_err(|failed| failed.error)
     }
@@ -160,7 +160,7 @@ impl SqliteStore {
         &self,
         run: String,
         weight: Weight,
-        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+        act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         match self.try_write(weight, act).await {
             Err(failed) if failed.is_corrupt => Err(self.damage_to(&run).await.unwrap_or(failed.error)),
@@ -188,7 +188,7 @@ impl SqliteStore {
     async fn try_write<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+        act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, Failed> {
         self.0
             .writer
@@ -335,7 +335,7 @@ impl Store for SqliteStore {
                 Prune::Ended { unchanged_for, count } => (unchanged_for, count),
                 Prune::Rows { held, before, keep } => {
                     let run = held.run.clone();
-                    let act = move |batch: &Batch<'_>| prune::prune_rows(batch, &held, before, &keep);
+                    let act = move |batch: &WriteTransaction<'_>| prune::prune_rows(batch, &held, before, &keep);
                     return self.write_run(run, LIGHT, act).await;
                 }
             };

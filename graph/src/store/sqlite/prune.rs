@@ -2,7 +2,7 @@
 
 use super::lease::{check_free, mark_expired_leases};
 use super::read;
-use super::writer::{Batch, Done};
+use super::writer::{Done, WriteTransaction};
 use crate::store::Held;
 use crate::store::error::StoreError;
 use crate::store::limits::check_text;
@@ -51,12 +51,12 @@ const WRONG_ENDS: &str =
 const DELETE: &str = "DELETE FROM run WHERE no = ?1";
 
 /// Returns the latest end of a run that may be removed.
-fn last_end(batch: &Batch<'_>, unchanged_for: Duration) -> i64 {
+fn last_end(batch: &WriteTransaction<'_>, unchanged_for: Duration) -> i64 {
     batch.now.wall.as_millis() - millis(unchanged_for)
 }
 
 /// Removes up to `count` ended runs that have not changed for `unchanged_for`.
-pub(super) fn prune_ended(batch: &Batch<'_>, unchanged_for: Duration, count: usize) -> Done<u64> {
+pub(super) fn prune_ended(batch: &WriteTransaction<'_>, unchanged_for: Duration, count: usize) -> Done<u64> {
     mark_expired_leases(batch, true)?;
     let (old, count) = (last_end(batch, unchanged_for), i64::try_from(count).unwrap_or(i64::MAX));
     let wanted = params![old, batch.now.lease, EARLIEST.as_millis(), count];
@@ -73,7 +73,7 @@ pub(super) fn prune_ended(batch: &Batch<'_>, unchanged_for: Duration, count: usi
 }
 
 /// Returns the key of the next run that [`prune_ended`] would remove, except the given ones.
-pub(super) fn oldest_ended(batch: &Batch<'_>, unchanged_for: Duration, except: &[i64]) -> Done<Option<i64>> {
+pub(super) fn oldest_ended(batch: &WriteTransaction<'_>, unchanged_for: Duration, except: &[i64]) -> Done<Option<i64>> {
     let old = last_end(batch, unchanged_for);
     if !ends_around(batch, old)?.allow_removal(store_name(batch)) {
         return Ok(Ok(None));
@@ -84,25 +84,25 @@ pub(super) fn oldest_ended(batch: &Batch<'_>, unchanged_for: Duration, except: &
 }
 
 /// Removes one run, if [`prune_ended`] would still remove it.
-pub(super) fn prune_one(batch: &Batch<'_>, unchanged_for: Duration, key: i64) -> Done<bool> {
+pub(super) fn prune_one(batch: &WriteTransaction<'_>, unchanged_for: Duration, key: i64) -> Done<bool> {
     let wanted = params![last_end(batch, unchanged_for), batch.now.lease, EARLIEST.as_millis(), key];
     Ok(Ok(batch.db.prepare_cached(PRUNE_ONE)?.execute(wanted)? == 1))
 }
 
 /// Reads the recorded ends on both sides of the age limit `old`.
-fn ends_around(batch: &Batch<'_>, old: i64) -> rusqlite::Result<Neighbours> {
+fn ends_around(batch: &WriteTransaction<'_>, old: i64) -> rusqlite::Result<Neighbours> {
     let time = |time: Option<i64>| time.map(Timestamp::from_millis);
     batch.db.prepare_cached(ENDS_AROUND)?.query_row(params![old, EARLIEST.as_millis()], |row| {
         Ok(Neighbours { now: batch.now.wall, last_old: time(row.get(0)?), first_young: time(row.get(1)?) })
     })
 }
 
-fn store_name<'a>(batch: &Batch<'a>) -> &'a str {
+fn store_name<'a>(batch: &WriteTransaction<'a>) -> &'a str {
     batch.db.path().unwrap_or_default()
 }
 
 /// Removes rows of a log, as [`Prune::Rows`](crate::store::Prune::Rows) describes.
-pub(super) fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
+pub(super) fn prune_rows(batch: &WriteTransaction<'_>, held: &Held, before: u64, keep: &[u64]) -> Done<u64> {
     let mut run = match read::run(batch.db, batch.now, &held.run)? {
         Ok(run) if run.info.is_held_as(held) => run,
         Err(damaged @ StoreError::Damaged { .. }) => return Ok(Err(damaged)),
@@ -120,7 +120,7 @@ pub(super) fn prune_rows(batch: &Batch<'_>, held: &Held, before: u64, keep: &[u6
 }
 
 /// Deletes a run that is not held. Works for a run with a damaged row too.
-pub(super) fn delete(batch: &Batch<'_>, id: &str) -> Done<()> {
+pub(super) fn delete(batch: &WriteTransaction<'_>, id: &str) -> Done<()> {
     if let Err(rejected) = check_text("run id", id) {
         return Ok(Err(rejected));
     }

@@ -4,7 +4,7 @@
 //! and make the run stuck.
 
 use super::read::{self, MIN_DEADLINE, Run};
-use super::writer::{Batch, Done};
+use super::writer::{Done, WriteTransaction};
 use crate::store::error::StoreError;
 use crate::store::message_kind::{CommandAction, InboxMessageKind, STRAY_MESSAGE};
 use crate::store::row::{NewMessage, Row, STRAY_ROW};
@@ -74,7 +74,7 @@ const UPDATE_POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 
 /// Creates a run with its first rows.
-pub(super) fn create(batch: &Batch<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
+pub(super) fn create(batch: &WriteTransaction<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
     match read::run(batch.db, batch.now, &new.id)? {
         Err(StoreError::RunNotFound { .. }) => {}
@@ -104,7 +104,7 @@ fn unused_key(db: &Connection) -> rusqlite::Result<i64> {
     Ok(key)
 }
 
-fn insert_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<()> {
+fn insert_run(batch: &WriteTransaction<'_>, run: &Run) -> rusqlite::Result<()> {
     let info = &run.info;
     let values = named_params! {
         ":no": run.key,
@@ -129,7 +129,7 @@ fn insert_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<()> {
 }
 
 /// Stores a run's row after a claim, a release or a commit has changed it.
-pub(super) fn save_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> {
+pub(super) fn save_run(batch: &WriteTransaction<'_>, run: &Run) -> rusqlite::Result<usize> {
     let info = &run.info;
     batch.db.prepare_cached(SAVE_RUN)?.execute(named_params! {
         ":no": run.key,
@@ -154,7 +154,7 @@ pub(super) fn save_run(batch: &Batch<'_>, run: &Run) -> rusqlite::Result<usize> 
 ///
 /// A commit of rows alone takes the short way: one `FIND`, one `ADVANCE`, one insert per row. Any
 /// other commit also reads the whole row of the run before and stores it after.
-pub(super) fn commit(batch: &Batch<'_>, commit: &Commit, head: u64) -> Done<Committed> {
+pub(super) fn commit(batch: &WriteTransaction<'_>, commit: &Commit, head: u64) -> Done<Committed> {
     let new_head = head + commit.rows.len() as u64;
     let found = match batch.db.prepare_cached(FIND)?.query_row([&commit.run], FoundRun::read).optional() {
         Err(error) if read::is_conversion(&error) => FoundRun { last_message: -1, ..FoundRun::default() },
@@ -256,7 +256,7 @@ fn take(db: &Connection, key: i64, number: i64, sequence: i64) -> rusqlite::Resu
 }
 
 /// Stores the status, wake time, deadline and version of a commit, and releases the run if asked.
-fn apply_commit(batch: &Batch<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
+fn apply_commit(batch: &WriteTransaction<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
     run.info.apply_commit(commit, batch.now.wall);
     run.info.deadline = run.info.deadline.map(|at| at.max(MIN_DEADLINE));
     if let Some(version) = &commit.version {
@@ -308,7 +308,7 @@ fn commands(db: &Connection, run: i64) -> rusqlite::Result<Vec<(u64, String)>> {
 }
 
 /// Adds a message to an inbox, unless it is a duplicate, and makes the run due.
-pub(super) fn add_message(batch: &Batch<'_>, id: &str, message: &NewMessage) -> Done<u64> {
+pub(super) fn add_message(batch: &WriteTransaction<'_>, id: &str, message: &NewMessage) -> Done<u64> {
     let db = batch.db;
     let Run { key: run, mut info, read_wake, holder } = match read::run(db, batch.now, id)? {
         Ok(run) => run,

@@ -60,7 +60,7 @@ pub(super) struct Weight {
 
 /// The context of a job: the transaction of its batch, the time, and this store as a holder of
 /// leases.
-pub(super) struct Batch<'a> {
+pub(super) struct WriteTransaction<'a> {
     pub(super) db: &'a Connection,
     pub(super) now: Now,
     pub(super) holders: &'a Holders,
@@ -91,7 +91,7 @@ impl Writer {
     pub(super) fn send<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnMut(&Batch<'_>) -> Done<T> + Send + 'static,
+        act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Failed>>, StoreError> {
         let (reply, answer) = oneshot::channel();
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
@@ -124,7 +124,7 @@ trait Job: Send {
     fn weight(&self) -> Weight;
 
     /// Runs the job within the transaction of the batch, and stores the answer.
-    fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()>;
+    fn act(&mut self, batch: &WriteTransaction<'_>) -> rusqlite::Result<()>;
 
     /// Sends the answer, after the batch is durable or has failed.
     fn answer(self: Box<Self>, failed: Option<&Failed>);
@@ -137,12 +137,12 @@ struct WriteJob<T, F> {
     reply: oneshot::Sender<Result<T, Failed>>,
 }
 
-impl<T: Send, F: FnMut(&Batch<'_>) -> Done<T> + Send> Job for WriteJob<T, F> {
+impl<T: Send, F: FnMut(&WriteTransaction<'_>) -> Done<T> + Send> Job for WriteJob<T, F> {
     fn weight(&self) -> Weight {
         self.weight
     }
 
-    fn act(&mut self, batch: &Batch<'_>) -> rusqlite::Result<()> {
+    fn act(&mut self, batch: &WriteTransaction<'_>) -> rusqlite::Result<()> {
         self.done = Some((self.act)(batch)?);
         Ok(())
     }
@@ -214,7 +214,7 @@ impl WriteQueue {
         };
         let begun = run(&db, "BEGIN IMMEDIATE").map_err(|error| self.file.failure(error));
         let done = begun.and_then(|()| self.file.check_format(&db)).map_err(Failed::from).and_then(|()| {
-            let batch = Batch { db: &db, now: self.clock.now(), holders: &self.holders };
+            let batch = WriteTransaction { db: &db, now: self.clock.now(), holders: &self.holders };
             jobs.iter_mut().try_for_each(|job| job.act(&batch)).map_err(|error| {
                 let is_corrupt = is_corruption(&error) && self.file.check_in_place().is_ok();
                 Failed { error: self.file.failure(error), is_corrupt }
