@@ -79,17 +79,18 @@ pub fn merge(mut before: Names, branches: Vec<Names>) -> Names {
     before
 }
 
-pub struct SideEffects {
+/// A simulation with one store, for the stored run `r` and the control of its nodes.
+pub struct StoredRunFixture {
     pub sim: Sim,
     pub store: MemoryStore,
-    pub stage: NodeControl,
+    pub nodes: NodeControl,
 }
 
-impl SideEffects {
+impl StoredRunFixture {
     pub fn new(seed: u64) -> Self {
         let sim = Sim::new(seed);
         let store = MemoryStore::on(sim.runtime());
-        Self { sim, store, stage: NodeControl::default() }
+        Self { sim, store, nodes: NodeControl::default() }
     }
 
     /// Starts run `r` of a graph.
@@ -111,7 +112,7 @@ impl SideEffects {
     }
 
     pub fn here<S: Send + 'static>(&self, run: RunOptions<'static, S>) -> RunOptions<'static, S> {
-        run.runtime(self.sim.runtime()).extension(self.stage.clone()).extension(self.sim.runtime())
+        run.runtime(self.sim.runtime()).extension(self.nodes.clone()).extension(self.sim.runtime())
     }
 
     /// Drives a run to its end. Panics if that takes more than a day of virtual time.

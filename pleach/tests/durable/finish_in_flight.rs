@@ -1,7 +1,7 @@
 //! C16: a deadline or a cancel during the last commit of a run. The outcome is the one in the
 //! store.
 use crate::common::flaky_store::FlakyStore;
-use crate::common::stored::{Names, SideEffects, merge, named};
+use crate::common::stored::{Names, StoredRunFixture, merge, named};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -39,14 +39,14 @@ fn end_at_any_time(is_deadline: bool) {
     let (mut finished, mut cut_off) = (0, 0);
     for (number, graph) in [one(), joined(), nested()].into_iter().enumerate() {
         for (millis, records) in (25..2_000).step_by(25).flat_map(|millis| [(millis, 1), (millis, 1_000)]) {
-            let world = SideEffects::new(millis);
-            let store = FlakyStore::new(world.store.clone());
-            store.commit_slowly(world.sim.runtime(), Duration::from_millis(300));
-            let run = world.here(graph.run(vec![]).id("r").checkpoint(&store)).max_commit_records(records);
+            let fixture = StoredRunFixture::new(millis);
+            let store = FlakyStore::new(fixture.store.clone());
+            store.commit_slowly(fixture.sim.runtime(), Duration::from_millis(300));
+            let run = fixture.here(graph.run(vec![]).id("r").checkpoint(&store)).max_commit_records(records);
             let time = Duration::from_millis(millis);
-            let run = if is_deadline { run.timeout(time) } else { world.cut_off_after(run, time) };
+            let run = if is_deadline { run.timeout(time) } else { fixture.cut_off_after(run, time) };
             let what = format!("graph {number}, {millis} ms, {records} records");
-            match (world.end(run), world.info("r").status) {
+            match (fixture.end(run), fixture.info("r").status) {
                 (Ok(_), RunStatus::Finished) => finished += 1,
                 (Err(error), status) => {
                     let is_cancel = matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, .. });

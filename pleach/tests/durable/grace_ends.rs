@@ -2,7 +2,7 @@
 //! cancel command, or at the timeout of a fan-out.
 use crate::common::Log;
 use crate::common::side_effects::rest;
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Compensation, FanOut, GraceEnd, Hooks, Policy, RunEvent};
 use pleach::prelude::*;
@@ -83,11 +83,11 @@ fn f12_state_too_large_after_a_grace_is_undone_and_reported() {
     for seed in 0..10 {
         let fan_outs = [(late, FanOut::merge(merge)), (quick, timed(FanOut::merge(merge))), (quick, timed(collect()))];
         for (other, fan_out) in fan_outs {
-            let world = SideEffects::new(seed);
-            world.stage.fail(&["last"]);
+            let fixture = StoredRunFixture::new(seed);
+            fixture.nodes.fail(&["last"]);
             let started_nodes = Log::new();
             let seen = started_nodes.clone();
-            let run = world.run(&booking(2_000, other, fan_out), vec![]).max_state_bytes(STATE_BYTES_MAX);
+            let run = fixture.run(&booking(2_000, other, fan_out), vec![]).max_state_bytes(STATE_BYTES_MAX);
             let run = run.hooks(Hooks::new(move |event: &RunEvent<&Names>| {
                 if let RunEvent::NodeFinished { visit, outcome } = event
                     && &*visit.node == "pay"
@@ -95,13 +95,13 @@ fn f12_state_too_large_after_a_grace_is_undone_and_reported() {
                     seen.push(outcome.as_ref().err().map(ToString::to_string));
                 }
             }));
-            let error = world.end(run).unwrap_err();
+            let error = fixture.end(run).unwrap_err();
             assert!(
                 matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone == &["pay"]),
                 "{error}"
             );
-            assert_eq!(world.info("r").status, RunStatus::Compensated);
-            let outside = world.stage.outside.take();
+            assert_eq!(fixture.info("r").status, RunStatus::Compensated);
+            let outside = fixture.nodes.outside.take();
             assert_eq!((outside[0].as_str(), outside[2].as_str(), outside.len()), ("charge", "refund", 3), "{outside:?}");
             // The node failed because its state could not be stored.
             let [Some(why)] = &started_nodes.take()[..] else { panic!("expected one failed end") };
@@ -135,14 +135,14 @@ fn nested(other: Option<Other>) -> CompiledGraph<Names> {
 #[test]
 fn f12_state_too_large_after_a_grace_in_a_subgraph_is_undone() {
     for seed in 0..10 {
-        let world = SideEffects::new(seed);
-        let run = world.run(&nested(Some(("late", late))), vec![]).max_state_bytes(STATE_BYTES_MAX);
-        let error = world.end(run).unwrap_err();
+        let fixture = StoredRunFixture::new(seed);
+        let run = fixture.run(&nested(Some(("late", late))), vec![]).max_state_bytes(STATE_BYTES_MAX);
+        let error = fixture.end(run).unwrap_err();
         assert!(
             matches!(error.compensation(), Some(Compensation::Compensated { undone }) if undone == &["sub/pay"]),
             "{error}"
         );
-        assert_eq!(world.stage.outside.take(), ["charge", "saw another branch failed", "refund"]);
+        assert_eq!(fixture.nodes.outside.take(), ["charge", "saw another branch failed", "refund"]);
     }
 }
 
@@ -154,13 +154,13 @@ fn f7_state_too_large_after_a_grace_is_the_fault_of_the_run() {
         graph.compile().unwrap()
     };
     for graph in [alone(), nested(None)] {
-        let world = SideEffects::new(1);
-        let run = world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX);
-        let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
+        let fixture = StoredRunFixture::new(1);
+        let run = fixture.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX);
+        let error = fixture.end(fixture.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
-        assert_eq!(world.info("r").status, RunStatus::Running, "it can be resumed with a larger limit");
-        let run = world.resume(&graph, |run| run);
-        let error = world.end(world.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
+        assert_eq!(fixture.info("r").status, RunStatus::Running, "it can be resumed with a larger limit");
+        let run = fixture.resume(&graph, |run| run);
+        let error = fixture.end(fixture.cut_off_after(run, Duration::from_secs(2))).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Cancelled { grace: Some(GraceEnd::Finished), .. }), "{error}");
     }
 }
@@ -188,18 +188,18 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
         .compile()
         .unwrap();
     for seed in 0..10 {
-        let world = SideEffects::new(seed);
+        let fixture = StoredRunFixture::new(seed);
         let (started_nodes, seen) = (Log::new(), Log::new());
         let (starts, ends) = (started_nodes.clone(), seen.clone());
         let run =
-            world.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
+            fixture.run(&graph, vec![]).max_state_bytes(STATE_BYTES_MAX).hooks(Hooks::new(move |event: &RunEvent<&Names>| {
                 match event {
                     RunEvent::NodeStarted { visit, .. } => starts.note(&visit.node),
                     RunEvent::NodeFinished { visit, .. } => ends.note(&visit.node),
                     _ => {}
                 }
             }));
-        let error = world.end(run).unwrap_err();
+        let error = fixture.end(run).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
         let (mut started, mut ended) = (started_nodes.take(), seen.take());
         started.sort();
@@ -211,10 +211,10 @@ fn f8_nodes_in_their_grace_end_before_a_run_that_cannot_be_stored() {
 #[test]
 fn f7_node_in_its_grace_sees_the_fan_out_timeout_as_cause() {
     for fan_out in [FanOut::merge(merge), collect()] {
-        let world = SideEffects::new(1);
+        let fixture = StoredRunFixture::new(1);
         let graph = booking(1, ("quick", quick), fan_out.timeout(Duration::from_secs(2)));
-        drop(world.end(world.run(&graph, vec![])));
-        assert_eq!(world.stage.outside.take()[1], format!("saw {}", Cause::DeadlineExceeded));
+        drop(fixture.end(fixture.run(&graph, vec![])));
+        assert_eq!(fixture.nodes.outside.take()[1], format!("saw {}", Cause::DeadlineExceeded));
     }
 }
 
@@ -233,21 +233,21 @@ fn c9_cancel_command_at_the_end_of_the_last_grace_cancels_the_run() {
     explore(0..10, |outer| {
         // The grace lasts from 1 s to 2 s.
         for millis in (1_050..2_000).step_by(50) {
-            let world = SideEffects::new(outer.seed());
-            let token = world.sim.token();
-            let error = world.sim.run(async {
-                let run = world.run(&graph, vec![]).token(&token).into_future();
+            let fixture = StoredRunFixture::new(outer.seed());
+            let token = fixture.sim.token();
+            let error = fixture.sim.run(async {
+                let run = fixture.run(&graph, vec![]).token(&token).into_future();
                 let cancel = async {
-                    world.sim.sleep(Duration::from_secs(1)).await;
+                    fixture.sim.sleep(Duration::from_secs(1)).await;
                     token.cancel("enough");
-                    world.sim.sleep(Duration::from_millis(millis - 1_000)).await;
-                    RunRemote::new(&world.store, "r").cancel("no longer wanted").await.unwrap();
+                    fixture.sim.sleep(Duration::from_millis(millis - 1_000)).await;
+                    RunRemote::new(&fixture.store, "r").cancel("no longer wanted").await.unwrap();
                 };
                 futures::join!(run, cancel).0.unwrap_err()
             });
             assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{millis}: {error}");
-            assert_eq!(world.info("r").status, RunStatus::Cancelled, "cancelled at {millis} ms");
-            assert!(world.sim.run(world.store.inbox("r", 0)).unwrap().is_empty(), "cancelled at {millis} ms");
+            assert_eq!(fixture.info("r").status, RunStatus::Cancelled, "cancelled at {millis} ms");
+            assert!(fixture.sim.run(fixture.store.inbox("r", 0)).unwrap().is_empty(), "cancelled at {millis} ms");
         }
     });
 }

@@ -2,7 +2,7 @@
 //! invalid ones are rejected where they are set.
 use crate::add_one;
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
-use crate::common::stored::SideEffects;
+use crate::common::stored::StoredRunFixture;
 use pleach::graph::RunOptions;
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -24,67 +24,67 @@ fn counting_to(last: u32) -> CompiledGraph<u32> {
         .unwrap()
 }
 
-fn run(world: &SideEffects, n: u32) -> RunOptions<'static, u32> {
-    ten().run(n).id("r").runtime(world.sim.runtime())
+fn run(fixture: &StoredRunFixture, n: u32) -> RunOptions<'static, u32> {
+    ten().run(n).id("r").runtime(fixture.sim.runtime())
 }
 
 #[test]
 fn c14_attach_can_be_set_before_the_store() {
-    let world = SideEffects::new(1);
-    assert_eq!(world.end(run(&world, 3).checkpoint(&world.store)).unwrap(), 10);
-    assert_eq!(world.end(run(&world, 12).attach().checkpoint(&world.store)).unwrap(), 10, "the existing run counts");
-    let again = world.end(run(&world, 12).checkpoint(&world.store)).unwrap_err();
+    let fixture = StoredRunFixture::new(1);
+    assert_eq!(fixture.end(run(&fixture, 3).checkpoint(&fixture.store)).unwrap(), 10);
+    assert_eq!(fixture.end(run(&fixture, 12).attach().checkpoint(&fixture.store)).unwrap(), 10, "the existing run counts");
+    let again = fixture.end(run(&fixture, 12).checkpoint(&fixture.store)).unwrap_err();
     assert!(matches!(again.fault(), RunFault::Exists { .. }), "{again}");
 }
 
 #[test]
 fn c2_max_state_bytes_can_be_set_before_the_store() {
-    let world = SideEffects::new(1);
-    let error = world.end(run(&world, 3).max_state_bytes(0).checkpoint(&world.store)).unwrap_err();
+    let fixture = StoredRunFixture::new(1);
+    let error = fixture.end(run(&fixture, 3).max_state_bytes(0).checkpoint(&fixture.store)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{error}");
 }
 
 #[test]
 fn c11_keep_records_can_be_set_before_the_store() {
-    let world = SideEffects::new(1);
-    let run = counting_to(300).run(0).id("r").runtime(world.sim.runtime());
-    world.end(run.keep_records(2).checkpoint(&world.store)).unwrap();
-    assert!(world.rows("r").len() < 90, "{} records are kept", world.rows("r").len());
+    let fixture = StoredRunFixture::new(1);
+    let run = counting_to(300).run(0).id("r").runtime(fixture.sim.runtime());
+    fixture.end(run.keep_records(2).checkpoint(&fixture.store)).unwrap();
+    assert!(fixture.rows("r").len() < 90, "{} records are kept", fixture.rows("r").len());
 }
 
 #[test]
 fn c7_schema_can_be_set_before_the_store() {
-    let world = SideEffects::new(1);
-    world.end(run(&world, 0).schema(7).checkpoint(&world.store)).unwrap();
-    assert_eq!(world.info("r").version.schema, 7);
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(run(&fixture, 0).schema(7).checkpoint(&fixture.store)).unwrap();
+    assert_eq!(fixture.info("r").version.schema, 7);
 }
 
 #[test]
 fn c10_best_effort_can_be_set_before_the_store_and_survives_a_second_one() {
-    let world = SideEffects::new(1);
-    let flaky = FlakyStore::new(world.store.clone());
+    let fixture = StoredRunFixture::new(1);
+    let flaky = FlakyStore::new(fixture.store.clone());
     flaky.fail_at(3, WriteFailure::Lost);
-    assert_eq!(world.end(run(&world, 0).best_effort().checkpoint(&world.store).checkpoint(&flaky)).unwrap(), 10);
+    assert_eq!(fixture.end(run(&fixture, 0).best_effort().checkpoint(&fixture.store).checkpoint(&flaky)).unwrap(), 10);
 }
 
 #[test]
 fn c6_lease_can_be_set_before_the_store() {
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let node = |n: u32| async move {
         std::future::pending::<()>().await;
         Ok::<_, String>(n)
     };
     let graph = Graph::new("hangs").add_node("hang", node).add_edge("hang", END).set_entry("hang").compile().unwrap();
-    let run = graph.run(0).id("r").runtime(world.sim.runtime()).lease(Duration::from_secs(7)).checkpoint(&world.store);
+    let run = graph.run(0).id("r").runtime(fixture.sim.runtime()).lease(Duration::from_secs(7)).checkpoint(&fixture.store);
     let mut run = run.into_future();
-    world.sim.run(async { assert!(futures::poll!(&mut run).is_pending()) });
-    assert_eq!(world.info("r").lease_until, Some(Timestamp::from_millis(7_000)));
+    fixture.sim.run(async { assert!(futures::poll!(&mut run).is_pending()) });
+    assert_eq!(fixture.info("r").lease_until, Some(Timestamp::from_millis(7_000)));
 }
 
 #[test]
 fn f5_enqueue_without_a_store_returns_the_state() {
-    let world = SideEffects::new(1);
-    let error = world.sim.run(run(&world, 3).enqueue()).unwrap_err();
+    let fixture = StoredRunFixture::new(1);
+    let error = fixture.sim.run(run(&fixture, 3).enqueue()).unwrap_err();
     assert_eq!(error.into_state(), Some(3));
 }
 
@@ -99,25 +99,25 @@ impl Serialize for Unserializable {
 
 #[test]
 fn c8_unserializable_answer_is_rejected_with_its_key() {
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let asks = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("approve", "?").await) };
     let graph = Graph::new("asks").add_node("ask", asks).add_edge("ask", END).set_entry("ask").compile().unwrap();
-    let error = world.end(world.run(&graph, 1)).unwrap_err();
+    let error = fixture.end(fixture.run(&graph, 1)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Paused { .. }), "{error}");
-    let error = world.end(world.resume(&graph, |resume| resume.resume_with("approve", &Unserializable))).unwrap_err();
+    let error = fixture.end(fixture.resume(&graph, |resume| resume.resume_with("approve", &Unserializable))).unwrap_err();
     assert!(matches!(error.fault(), RunFault::AnswerRejected { key, .. } if key == "approve"), "{error}");
 }
 
 #[test]
 fn c15_worker_with_a_zero_lease_is_rejected_at_start() {
-    let world = SideEffects::new(1);
-    let worker = Worker::new(&world.store).graph(&ten()).lease(Duration::ZERO).runtime(world.sim.runtime());
+    let fixture = StoredRunFixture::new(1);
+    let worker = Worker::new(&fixture.store).graph(&ten()).lease(Duration::ZERO).runtime(fixture.sim.runtime());
     let fault = worker.start().expect_err("a zero lease is rejected");
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
     assert!(error.to_string().contains("lease"), "{error}");
     let none = Lease { owner: "o".to_string(), length: Duration::ZERO };
     let claim = Wanted::One { run: "r".to_string(), force: false };
-    assert!(matches!(world.sim.run(world.store.claim(claim, none)), Err(StoreError::Invalid { .. })));
+    assert!(matches!(fixture.sim.run(fixture.store.claim(claim, none)), Err(StoreError::Invalid { .. })));
 }
 
 /// Collects answers to questions and signals of the same names.
@@ -135,10 +135,10 @@ fn same_names() -> CompiledGraph<Vec<u32>> {
 
 #[test]
 fn c8_interrupts_and_signals_with_the_same_name_are_separate() {
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let graph = same_names();
-    let remote = RunRemote::new(&world.store, "r");
-    let mut outcome = world.end(world.run(&graph, Vec::new()));
+    let remote = RunRemote::new(&fixture.store, "r");
+    let mut outcome = fixture.end(fixture.run(&graph, Vec::new()));
     let paused = |outcome: &Result<Vec<u32>, RunError<Vec<u32>>>| match outcome {
         Err(error) => match error.fault() {
             RunFault::Paused { keys, .. } => keys.clone(),
@@ -153,27 +153,27 @@ fn c8_interrupts_and_signals_with_the_same_name_are_separate() {
         assert_eq!(paused(&outcome), [key]);
         let value = number as u32;
         outcome = if is_signal {
-            world.sim.run(remote.signal(key, &value)).unwrap();
-            world.end(world.resume(&graph, |resume| resume))
+            fixture.sim.run(remote.signal(key, &value)).unwrap();
+            fixture.end(fixture.resume(&graph, |resume| resume))
         } else {
-            world.end(world.resume(&graph, |resume| resume.resume_with(key, &value)))
+            fixture.end(fixture.resume(&graph, |resume| resume.resume_with(key, &value)))
         };
     }
     assert_eq!(outcome.unwrap(), [0, 1, 2, 3, 4]);
 }
 
-/// A world whose store has another clock than the driver of its runs.
-fn with_another_clock(store_time: Duration) -> SideEffects {
+/// A fixture whose store has another clock than the driver of its runs.
+fn with_another_clock(store_time: Duration) -> StoredRunFixture {
     let elsewhere = Sim::new(1);
     elsewhere.advance(store_time);
-    SideEffects { store: MemoryStore::on(elsewhere.runtime()), ..SideEffects::new(1) }
+    StoredRunFixture { store: MemoryStore::on(elsewhere.runtime()), ..StoredRunFixture::new(1) }
 }
 
 #[test]
 fn c1_first_record_has_the_time_of_the_store() {
-    let world = with_another_clock(Duration::from_secs(5));
-    world.end(run(&world, 7).checkpoint(&world.store)).unwrap();
-    let times: Vec<Timestamp> = world.history(&ten(), "r").into_iter().map(|checkpoint| checkpoint.at).collect();
+    let fixture = with_another_clock(Duration::from_secs(5));
+    fixture.end(run(&fixture, 7).checkpoint(&fixture.store)).unwrap();
+    let times: Vec<Timestamp> = fixture.history(&ten(), "r").into_iter().map(|checkpoint| checkpoint.at).collect();
     assert_eq!(times, [Timestamp::from_millis(5_000); 4]);
 }
 
@@ -184,18 +184,18 @@ fn c1_first_records_of_a_fork_have_the_time_of_the_store() {
         Ok::<_, String>(n + paid + cx.interrupt::<u32>("approve", "?").await)
     };
     let graph = Graph::new("asks").add_node("ask", node).add_edge("ask", END).set_entry("ask").compile().unwrap();
-    let world = with_another_clock(Duration::from_secs(5));
-    let paused = world.end(world.run(&graph, 1)).unwrap_err();
+    let fixture = with_another_clock(Duration::from_secs(5));
+    let paused = fixture.end(fixture.run(&graph, 1)).unwrap_err();
     assert!(matches!(paused.fault(), RunFault::Paused { .. }), "{paused}");
-    let paused = world.end(world.resume(&graph, |resume| resume.fork_as("f"))).unwrap_err();
+    let paused = fixture.end(fixture.resume(&graph, |resume| resume.fork_as("f"))).unwrap_err();
     assert!(matches!(paused.fault(), RunFault::Paused { .. }), "{paused}");
     let five = Timestamp::from_millis(5_000);
-    let history = world.history(&graph, "f");
+    let history = fixture.history(&graph, "f");
     assert!(history.len() >= 3, "the state, the effect and the wait");
     assert!(history.iter().all(|checkpoint| checkpoint.at == five), "{history:?}");
     // Reading a part of the history shows the same checkpoints.
     for (at, checkpoint) in history.iter().enumerate() {
-        let page = world.sim.run(graph.history("f", &world.store).page(at as u64 + 1, 1)).unwrap();
+        let page = fixture.sim.run(graph.history("f", &fixture.store).page(at as u64 + 1, 1)).unwrap();
         assert_eq!(&page.checkpoints[..], std::slice::from_ref(checkpoint));
     }
 }

@@ -1,6 +1,6 @@
 //! C12: the first deadline of a sleep counts, whatever later attempts say, for stored and in-memory
 //! runs.
-use crate::common::stored::{NodeFuture, SideEffects};
+use crate::common::stored::{NodeFuture, StoredRunFixture};
 use pleach::prelude::*;
 
 /// A node that succeeds in its third attempt.
@@ -18,11 +18,11 @@ fn third_attempt(node: fn(NodeContext) -> NodeFuture<()>) -> CompiledGraph<u32> 
 fn seconds(node: fn(NodeContext) -> NodeFuture<()>) -> [u64; 2] {
     let graph = third_attempt(node);
     [true, false].map(|is_stored| {
-        let world = SideEffects::new(1);
-        let began = world.sim.now();
-        let run = if is_stored { world.run(&graph, 1) } else { world.here(graph.run(1)) };
-        assert_eq!(world.end(run).unwrap(), 4);
-        world.sim.now().since(began).as_secs_f64().round() as u64
+        let fixture = StoredRunFixture::new(1);
+        let began = fixture.sim.now();
+        let run = if is_stored { fixture.run(&graph, 1) } else { fixture.here(graph.run(1)) };
+        assert_eq!(fixture.end(run).unwrap(), 4);
+        fixture.sim.now().since(began).as_secs_f64().round() as u64
     })
 }
 

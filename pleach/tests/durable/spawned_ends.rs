@@ -1,6 +1,6 @@
 //! F9, F11: a failing run waits only for tasks that still work, whatever error a spawned node
 //! returned.
-use crate::common::stored::SideEffects;
+use crate::common::stored::StoredRunFixture;
 use crate::{pass, sum};
 use pleach::BoxError;
 use pleach::graph::{FanOut, Policy, Retry};
@@ -32,10 +32,10 @@ fn f9_run_ends_after_a_spawned_node_returned_elapsed() {
     let retried = || Policy::new().retry(Retry::times(2));
     for stored in [false, true] {
         for (policy, failed) in [(Policy::new(), "item"), (retried(), "last")] {
-            let world = SideEffects::new(1);
+            let fixture = StoredRunFixture::new(1);
             let graph = branches(policy);
-            let run = if stored { world.run(&graph, 0) } else { world.here(graph.run(0)) };
-            let error = world.end(run).unwrap_err();
+            let run = if stored { fixture.run(&graph, 0) } else { fixture.here(graph.run(0)) };
+            let error = fixture.end(run).unwrap_err();
             assert!(
                 matches!(error.fault(), RunFault::Node(error) if error.node == failed),
                 "stored: {stored}, {failed}: {error}"

@@ -3,7 +3,7 @@
 //! and stored, and across crashes.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::common::side_effects::rest;
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::Resume;
 use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -124,9 +124,9 @@ fn trip(spawned: bool) -> CompiledGraph<Names> {
 }
 
 /// Checks that every charge was refunded by exactly one undo.
-fn assert_balanced(world: &SideEffects, error: &RunError<Names>, charges_min: usize, what: &str) {
+fn assert_balanced(fixture: &StoredRunFixture, error: &RunError<Names>, charges_min: usize, what: &str) {
     let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{what}: {error}") };
-    let all = world.stage.outside.take();
+    let all = fixture.nodes.outside.take();
     let keys = |kind: &str| all.iter().filter_map(|one| one.strip_prefix(kind).map(str::to_string)).collect::<BTreeSet<_>>();
     let (charged, refunded) = (keys("charge "), keys("refund "));
     assert_eq!(charged, refunded, "{what}");
@@ -139,19 +139,19 @@ const ALL: usize = 10;
 #[test]
 fn f12_visits_cancelled_by_another_branch_are_undone_in_memory() {
     for (seed, spawned) in (0..30).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = SideEffects::new(seed);
-        let error = world.end(world.here(trip(spawned).run(vec![]))).unwrap_err();
-        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+        let fixture = StoredRunFixture::new(seed);
+        let error = fixture.end(fixture.here(trip(spawned).run(vec![]))).unwrap_err();
+        assert_balanced(&fixture, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
     }
 }
 
 #[test]
 fn f12_visits_cancelled_by_another_branch_are_undone_in_stored_runs() {
     for (seed, spawned) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = SideEffects::new(seed);
-        let error = world.end(world.run(&trip(spawned), vec![])).unwrap_err();
-        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
-        assert_eq!(world.info("r").status, RunStatus::Compensated);
+        let fixture = StoredRunFixture::new(seed);
+        let error = fixture.end(fixture.run(&trip(spawned), vec![])).unwrap_err();
+        assert_balanced(&fixture, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+        assert_eq!(fixture.info("r").status, RunStatus::Compensated);
     }
 }
 
@@ -161,28 +161,28 @@ fn f12_no_visit_is_undone_twice_after_a_crash_during_a_failure() {
     for (records, spawned) in [(1, false), (2, false), (5, false), (2, true)] {
         let graph = trip(spawned);
         for (at, fate) in (2..60).flat_map(|at| [(at, WriteFailure::Lost), (at, WriteFailure::Unanswered)]) {
-            let world = SideEffects::new(at);
-            let store = FlakyStore::new(world.store.clone());
+            let fixture = StoredRunFixture::new(at);
+            let store = FlakyStore::new(fixture.store.clone());
             store.fail_at(at, fate);
             let run = graph.run(vec![]).id("r").checkpoint(&store).max_commit_records(records);
-            let mut error = world.end(world.here(run)).unwrap_err();
+            let mut error = fixture.end(fixture.here(run)).unwrap_err();
             let what = format!("{records} records, {fate:?} {at}, spawned {spawned}");
             let mut is_over = error.compensation().is_some();
             while !is_over {
                 assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{what}: {error}");
-                if world.info("r").status == RunStatus::Compensated {
+                if fixture.info("r").status == RunStatus::Compensated {
                     break;
                 }
                 resumed += 1;
                 // The failed node would not fail again, but the recorded cancels show that the run
                 // has failed.
-                let resume = world.resume(&graph, |run| run).max_commit_records(records);
-                error = world.end(resume.extension(Behaviour::Succeed)).unwrap_err();
+                let resume = fixture.resume(&graph, |run| run).max_commit_records(records);
+                error = fixture.end(resume.extension(Behaviour::Succeed)).unwrap_err();
                 is_over = error.compensation().is_some();
             }
             if is_over {
                 failed_before += usize::from(error.to_string().contains("no seats left"));
-                assert_balanced(&world, &error, 2, &what);
+                assert_balanced(&fixture, &error, 2, &what);
             }
         }
     }
@@ -192,31 +192,31 @@ fn f12_no_visit_is_undone_twice_after_a_crash_during_a_failure() {
 #[test]
 fn f12_visits_not_entered_again_after_a_resume_are_undone() {
     for (seed, spawned) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let world = SideEffects::new(seed);
+        let fixture = StoredRunFixture::new(seed);
         let graph = trip(spawned);
-        let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
-        world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
-        assert_eq!(world.info("r").status, RunStatus::Running);
-        let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
-        assert_balanced(&world, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
+        let run = fixture.run(&graph, vec![]).extension(Behaviour::Hang);
+        fixture.end(fixture.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
+        assert_eq!(fixture.info("r").status, RunStatus::Running);
+        let error = fixture.end(fixture.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
+        assert_balanced(&fixture, &error, ALL, &format!("seed {seed}, spawned {spawned}"));
     }
 }
 
 #[test]
 fn f12_cancelled_run_undoes_nothing() {
     for spawned in [false, true] {
-        let world = SideEffects::new(1);
+        let fixture = StoredRunFixture::new(1);
         let graph = trip(spawned);
-        let run = world.run(&graph, vec![]).extension(Behaviour::Hang);
-        let error = world.end(world.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
+        let run = fixture.run(&graph, vec![]).extension(Behaviour::Hang);
+        let error = fixture.end(fixture.cut_off_after(run, Duration::from_millis(200))).unwrap_err();
         assert!(error.compensation().is_none() && matches!(error.fault(), RunFault::Cancelled { .. }), "{error}");
-        let in_memory = world.here(graph.run(vec![])).extension(Behaviour::Hang).timeout(Duration::from_millis(200));
-        assert!(world.end(in_memory).unwrap_err().compensation().is_none());
-        assert!(world.stage.outside.take().iter().all(|one| one.starts_with("charge")));
-        let kinds = world.rows("r").iter().map(|row| row.open_header("r").unwrap()).collect::<Vec<_>>();
+        let in_memory = fixture.here(graph.run(vec![])).extension(Behaviour::Hang).timeout(Duration::from_millis(200));
+        assert!(fixture.end(in_memory).unwrap_err().compensation().is_none());
+        assert!(fixture.nodes.outside.take().iter().all(|one| one.starts_with("charge")));
+        let kinds = fixture.rows("r").iter().map(|row| row.open_header("r").unwrap()).collect::<Vec<_>>();
         assert!(kinds.iter().all(|header| header.kind != Kind::End && header.attempt <= 1));
         // The run resumes where it stopped.
-        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        let error = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err();
         assert!(error.compensation().is_some());
     }
 }
@@ -254,11 +254,11 @@ fn f12_visits_inside_a_timed_out_fan_out_or_subgraph_are_undone() {
     // Three attempts at `after` with three visits each, plus the visits before.
     for (collects, charges) in [(true, 6 + 9), (false, 6)] {
         for seed in 0..10 {
-            let world = SideEffects::new(seed);
-            let error = world.end(world.here(timed(collects).run(vec![]))).unwrap_err();
-            assert_balanced(&world, &error, charges, &format!("in memory, {collects} {seed}"));
-            let error = world.end(world.run(&timed(collects), vec![])).unwrap_err();
-            assert_balanced(&world, &error, charges, &format!("stored, {collects} {seed}"));
+            let fixture = StoredRunFixture::new(seed);
+            let error = fixture.end(fixture.here(timed(collects).run(vec![]))).unwrap_err();
+            assert_balanced(&fixture, &error, charges, &format!("in memory, {collects} {seed}"));
+            let error = fixture.end(fixture.run(&timed(collects), vec![])).unwrap_err();
+            assert_balanced(&fixture, &error, charges, &format!("stored, {collects} {seed}"));
         }
     }
 }
@@ -266,21 +266,22 @@ fn f12_visits_inside_a_timed_out_fan_out_or_subgraph_are_undone() {
 #[test]
 fn f12_failed_node_runs_again_after_a_rewind_and_is_undone_once() {
     let graph = trip(false);
-    let world = SideEffects::new(1);
-    world.end(world.run(&graph, vec![]).keep_records(10_000)).unwrap_err();
-    world.stage.outside.take();
-    let end = world.record("r", Kind::End, "fails");
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(fixture.run(&graph, vec![]).keep_records(10_000)).unwrap_err();
+    fixture.nodes.outside.take();
+    let end = fixture.record("r", Kind::End, "fails");
     let cut_off = |to: u64| {
-        let rows = world.rows("r");
+        let rows = fixture.rows("r");
         let mut headers = rows.iter().filter(|row| row.sequence <= to).map(|row| row.open_header("r").unwrap());
         headers.any(|header| header.kind == Kind::Attempt && header.node == "slow")
     };
     for to in end - 8..=end {
         // Charges of live visits in the first run are refunded together with the visit.
-        let error = world.end(world.resume(&graph, |run: Resume<Names>| run.rewind_to(to)).keep_records(10_000)).unwrap_err();
+        let error =
+            fixture.end(fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(to)).keep_records(10_000)).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
         let visits: BTreeSet<String> =
-            world.stage.outside.take().iter().filter_map(|one| one.strip_prefix("refund ").map(str::to_string)).collect();
+            fixture.nodes.outside.take().iter().filter_map(|one| one.strip_prefix("refund ").map(str::to_string)).collect();
         assert_eq!(undone.len(), visits.len(), "{to} (cut off: {}): {undone:?}", cut_off(to));
         assert_eq!(undone.iter().filter(|node| *node == "slow").count(), 1, "{to}: {undone:?}");
         assert_eq!(undone.iter().filter(|node| *node == "item").count(), 3, "{to}: {undone:?}");
@@ -331,10 +332,10 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
             Graph::new("g").add_node("pay", recording(false, after)).compensate("pay", undo)
         };
         let graph = graph.add_edge("pay", END).set_entry("pay").compile().unwrap();
-        let world = SideEffects::new(1);
+        let fixture = StoredRunFixture::new(1);
         for stored in [false, true] {
-            let run = if stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
-            let error = world.end(run).unwrap_err();
+            let run = if stored { fixture.run(&graph, vec![]) } else { fixture.here(graph.run(vec![])) };
+            let error = fixture.end(run).unwrap_err();
             let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
             let text = failed.reason.to_string();
             assert!(
@@ -342,7 +343,7 @@ fn f12_unusable_payload_fails_the_node_before_its_next_effect() {
                 "{text}"
             );
             let expected: &[&str] = if after { &["before"] } else { &[] };
-            assert_eq!(world.stage.outside.take(), expected, "{wrong} {after} {stored}: no further effect and no undo");
+            assert_eq!(fixture.nodes.outside.take(), expected, "{wrong} {after} {stored}: no further effect and no undo");
             // An earlier effect cannot be undone without a payload, and the error says so.
             match error.compensation() {
                 None => assert!(!after, "{error}"),

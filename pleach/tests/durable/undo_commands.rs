@@ -2,7 +2,7 @@
 //! continues.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
 use crate::common::poll_once;
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
@@ -91,25 +91,25 @@ fn posting(store: &MemoryStore, at: u64, commands: Commands) -> Hooks<Names> {
     })
 }
 
-fn inbox_len(world: &SideEffects) -> usize {
-    world.sim.run(async { world.store.inbox("r", 0).await }).unwrap().len()
+fn inbox_len(fixture: &StoredRunFixture) -> usize {
+    fixture.sim.run(async { fixture.store.inbox("r", 0).await }).unwrap().len()
 }
 
 /// The end record and the last record of a run that is undone without commands.
 fn undisturbed() -> (u64, u64) {
-    let world = SideEffects::new(1);
-    world.stage.fail(&["pay"]);
-    world.end(world.run(&trip(), vec![])).unwrap_err();
-    assert_eq!(world.stage.outside.take(), CALLS);
-    (world.record("r", Kind::End, "pay"), world.info("r").head)
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.fail(&["pay"]);
+    fixture.end(fixture.run(&trip(), vec![])).unwrap_err();
+    assert_eq!(fixture.nodes.outside.take(), CALLS);
+    (fixture.record("r", Kind::End, "pay"), fixture.info("r").head)
 }
 
-fn assert_undone(world: &SideEffects, error: &RunError<Names>, what: &str) {
+fn assert_undone(fixture: &StoredRunFixture, error: &RunError<Names>, what: &str) {
     let undone = UNDONE.map(String::from).to_vec();
     assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{what}: {error}");
-    let info = world.info("r");
+    let info = fixture.info("r");
     assert_eq!((info.status, info.owner), (RunStatus::Compensated, None), "{what}");
-    let mut calls = world.stage.outside.take();
+    let mut calls = fixture.nodes.outside.take();
     calls.dedup();
     assert_eq!(calls, CALLS, "{what}");
 }
@@ -119,12 +119,12 @@ fn c9_commands_during_an_undo_are_taken_and_change_nothing() {
     let (end, head) = undisturbed();
     for commands in [Commands::Cancel, Commands::Pause, Commands::PauseAndResume, Commands::PauseAndCancel] {
         for at in end..head {
-            let world = SideEffects::new(at);
-            world.stage.fail(&["pay"]);
-            let error = world.end(world.run(&trip(), vec![]).hooks(posting(&world.store, at, commands))).unwrap_err();
-            assert_undone(&world, &error, &format!("{commands:?} at {at}"));
+            let fixture = StoredRunFixture::new(at);
+            fixture.nodes.fail(&["pay"]);
+            let error = fixture.end(fixture.run(&trip(), vec![]).hooks(posting(&fixture.store, at, commands))).unwrap_err();
+            assert_undone(&fixture, &error, &format!("{commands:?} at {at}"));
             // The last sleep of an undo is followed by its completion record.
-            assert_eq!(inbox_len(&world), 0, "{commands:?} at {at}");
+            assert_eq!(inbox_len(&fixture), 0, "{commands:?} at {at}");
         }
     }
 }
@@ -137,11 +137,11 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
         for (at, later, fate) in (end..head).flat_map(|at| {
             (1..4).flat_map(move |later| [(at, later, WriteFailure::Lost), (at, later, WriteFailure::Unanswered)])
         }) {
-            let world = SideEffects::new(at);
-            world.stage.fail(&["pay"]);
-            let store = FlakyStore::new(world.store.clone());
+            let fixture = StoredRunFixture::new(at);
+            fixture.nodes.fail(&["pay"]);
+            let store = FlakyStore::new(fixture.store.clone());
             // Each record of an undo has its own commit; those before the end may share one.
-            let hooks = posting(&world.store, at, commands);
+            let hooks = posting(&fixture.store, at, commands);
             let crash_at = at + later;
             let crash = {
                 let store = store.clone();
@@ -154,15 +154,15 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
                 })
             };
             let run = trip().run(vec![]).id("r").checkpoint(&store).hooks(hooks).hooks(crash);
-            let mut error = world.end(world.here(run)).unwrap_err();
+            let mut error = fixture.end(fixture.here(run)).unwrap_err();
             let what = format!("{commands:?} at {at}, crash {later} later, {fate:?}");
-            while world.info("r").status != RunStatus::Compensated {
+            while fixture.info("r").status != RunStatus::Compensated {
                 assert!(matches!(error.fault(), RunFault::Checkpoint(_)), "{what}: {error}");
                 resumed += 1;
-                error = world.end(world.resume(&trip(), |run| run)).unwrap_err();
+                error = fixture.end(fixture.resume(&trip(), |run| run)).unwrap_err();
             }
             if error.compensation().is_some() {
-                assert_undone(&world, &error, &what);
+                assert_undone(&fixture, &error, &what);
             }
         }
     }
@@ -175,9 +175,9 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
     for (at, commands) in
         (end..head).flat_map(|at| [(at, Commands::Cancel), (at, Commands::Pause), (at, Commands::PauseAndResume)])
     {
-        let world = SideEffects::new(at);
-        world.stage.fail(&["pay"]);
-        let store = FlakyStore::new(world.store.clone());
+        let fixture = StoredRunFixture::new(at);
+        fixture.nodes.fail(&["pay"]);
+        let store = FlakyStore::new(fixture.store.clone());
         let crash = {
             let store = store.clone();
             Hooks::new(move |event: &RunEvent<&Names>| {
@@ -188,24 +188,24 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
                 }
             })
         };
-        world.end(world.here(trip().run(vec![]).id("r").checkpoint(&store).hooks(crash))).unwrap_err();
-        assert!(post(&world.store, commands));
-        let error = world.end(world.resume(&trip(), |run| run)).unwrap_err();
-        assert_undone(&world, &error, &format!("{commands:?} at {at}"));
-        assert_eq!(inbox_len(&world), 0, "{commands:?} at {at}");
+        fixture.end(fixture.here(trip().run(vec![]).id("r").checkpoint(&store).hooks(crash))).unwrap_err();
+        assert!(post(&fixture.store, commands));
+        let error = fixture.end(fixture.resume(&trip(), |run| run)).unwrap_err();
+        assert_undone(&fixture, &error, &format!("{commands:?} at {at}"));
+        assert_eq!(inbox_len(&fixture), 0, "{commands:?} at {at}");
     }
 }
 
 #[test]
 fn c9_cancel_during_the_last_commit_does_not_cancel_a_later_rewind() {
-    let world = SideEffects::new(1);
-    world.stage.fail(&["pay"]);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.fail(&["pay"]);
     let (_, head) = undisturbed();
     // The last record but one is durable, and the last one is being written.
-    let slow = FlakyStore::new(world.store.clone());
-    slow.commit_slowly(world.sim.runtime(), Duration::from_millis(10));
+    let slow = FlakyStore::new(fixture.store.clone());
+    slow.commit_slowly(fixture.sim.runtime(), Duration::from_millis(10));
     let run = trip().run(vec![]).id("r").checkpoint(&slow);
-    let (store, clock) = (world.store.clone(), world.sim.runtime());
+    let (store, clock) = (fixture.store.clone(), fixture.sim.runtime());
     let post = async move {
         while store.head("r").await.map_or(0, |info| info.head) < head - 1 {
             clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
@@ -214,11 +214,11 @@ fn c9_cancel_during_the_last_commit_does_not_cancel_a_later_rewind() {
         clock.sleep_until(clock.now() + Duration::from_millis(4_994)).await;
         store.send_message("r", NewMessage::seal("r", "command/cancel", None, b"\"\"".to_vec())).await.is_ok()
     };
-    let (outcome, is_posted) = world.sim.run(async { futures::join!(world.here(run).into_future(), post) });
-    assert_eq!(world.info("r").status, RunStatus::Compensated, "{:?}", outcome.err().map(|error| error.to_string()));
-    assert!(is_posted && inbox_len(&world) == 1, "the cancel was posted during the last commit");
-    world.stage.fail(&[]);
-    world.stage.outside.take();
-    assert_eq!(world.end(world.resume(&trip(), |run| run.rewind_to(2))).unwrap(), ["first", "hotel", "beside", "pay"]);
-    assert_eq!(inbox_len(&world), 0);
+    let (outcome, is_posted) = fixture.sim.run(async { futures::join!(fixture.here(run).into_future(), post) });
+    assert_eq!(fixture.info("r").status, RunStatus::Compensated, "{:?}", outcome.err().map(|error| error.to_string()));
+    assert!(is_posted && inbox_len(&fixture) == 1, "the cancel was posted during the last commit");
+    fixture.nodes.fail(&[]);
+    fixture.nodes.outside.take();
+    assert_eq!(fixture.end(fixture.resume(&trip(), |run| run.rewind_to(2))).unwrap(), ["first", "hotel", "beside", "pay"]);
+    assert_eq!(inbox_len(&fixture), 0);
 }

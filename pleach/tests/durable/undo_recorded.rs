@@ -1,7 +1,7 @@
 //! F12: an undo payload is kept for the whole visit, across attempts and crashes. An effect without
 //! a payload is reported.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -50,19 +50,19 @@ fn retries() -> Option<Policy<Names>> {
 /// run agree.
 fn ends(graph: &CompiledGraph<Names>) -> (Option<Compensation>, Vec<String>) {
     let ended = [true, false].map(|is_stored| {
-        let world = SideEffects::new(1);
-        world.stage.fail(&["ship"]);
-        let run = if is_stored { world.run(graph, vec![]) } else { world.here(graph.run(vec![])) };
-        let compensation = world.end(run).unwrap_err().compensation().cloned();
+        let fixture = StoredRunFixture::new(1);
+        fixture.nodes.fail(&["ship"]);
+        let run = if is_stored { fixture.run(graph, vec![]) } else { fixture.here(graph.run(vec![])) };
+        let compensation = fixture.end(run).unwrap_err().compensation().cloned();
         if is_stored {
             let status = match &compensation {
                 None => RunStatus::Failed,
                 Some(Compensation::Compensated { .. }) => RunStatus::Compensated,
                 Some(_) => RunStatus::CompensationFailed,
             };
-            assert_eq!(world.info("r").status, status);
+            assert_eq!(fixture.info("r").status, status);
         }
-        (compensation, world.stage.outside.take())
+        (compensation, fixture.nodes.outside.take())
     });
     let [stored, not] = ended;
     assert_eq!(stored, not);
@@ -130,21 +130,21 @@ fn f12_payload_is_durable_with_the_failed_attempt_and_with_effects() {
         .iter()
         .flat_map(|graph| (2..8).flat_map(move |at| [(graph, at, WriteFailure::Lost), (graph, at, WriteFailure::Unanswered)]))
     {
-        let world = SideEffects::new(at);
-        let store = FlakyStore::new(world.store.clone());
+        let fixture = StoredRunFixture::new(at);
+        let store = FlakyStore::new(fixture.store.clone());
         store.fail_at(at, fate);
-        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
-        while world.info("r").status == RunStatus::Running {
+        fixture.end(fixture.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+        while fixture.info("r").status == RunStatus::Running {
             crashes += 1;
-            world.end(world.resume(graph, |run| run)).unwrap_err();
+            fixture.end(fixture.resume(graph, |run| run)).unwrap_err();
         }
-        let outside = world.stage.outside.take();
+        let outside = fixture.nodes.outside.take();
         // If the payment is not recorded at all, it is repeated or never happened.
         let was_recorded = at > 2 || fate == WriteFailure::Unanswered;
         let was_undone = outside.last().is_some_and(|last| last == "undo \"paid\"");
         assert!(was_undone || !was_recorded, "{at} {fate:?} {outside:?}");
         let status = if was_undone { RunStatus::Compensated } else { RunStatus::Failed };
-        assert_eq!(world.info("r").status, status, "{at} {fate:?}");
+        assert_eq!(fixture.info("r").status, status, "{at} {fate:?}");
     }
     assert!(crashes > 10, "{crashes}");
 }
@@ -209,11 +209,11 @@ fn f12_finished_node_without_a_payload_is_undone_once() {
         .compile()
         .unwrap();
     assert_eq!(ends(&graph), (compensated(), vec!["undo ()".to_string()]));
-    let world = SideEffects::new(1);
-    let store = FlakyStore::new(world.store.clone());
+    let fixture = StoredRunFixture::new(1);
+    let store = FlakyStore::new(fixture.store.clone());
     store.fail_at(3, WriteFailure::Lost);
-    world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
-    assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Running, 0));
-    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
-    assert_eq!((error.compensation(), world.stage.outside.take()), (compensated().as_ref(), vec!["undo ()".to_string()]));
+    fixture.end(fixture.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+    assert_eq!((fixture.info("r").status, fixture.nodes.outside.len()), (RunStatus::Running, 0));
+    let error = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err();
+    assert_eq!((error.compensation(), fixture.nodes.outside.take()), (compensated().as_ref(), vec!["undo ()".to_string()]));
 }

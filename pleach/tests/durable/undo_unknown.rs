@@ -1,6 +1,6 @@
 //! F12: an interrupted effect may have happened. Its node is undone, and the undo learns that the
 //! outcome is unknown.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::{Resume, UnknownEffect};
 use pleach::graph::{Compensation, FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -87,26 +87,26 @@ fn graph(has_undo: bool, in_subgraph: bool) -> CompiledGraph<Names> {
 }
 
 /// Stops the driver in the middle of its work.
-fn crash(world: &SideEffects, graph: &CompiledGraph<Names>, behaviour: Behaviour) {
-    let run = world.run(graph, vec![]).extension(behaviour);
-    world.end(world.cut_off_after(run, Duration::from_secs(5))).unwrap_err();
-    assert_eq!(world.info("r").status, RunStatus::Running);
+fn crash(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>, behaviour: Behaviour) {
+    let run = fixture.run(graph, vec![]).extension(behaviour);
+    fixture.end(fixture.cut_off_after(run, Duration::from_secs(5))).unwrap_err();
+    assert_eq!(fixture.info("r").status, RunStatus::Running);
 }
 
-fn kinds(world: &SideEffects, kind: Kind) -> usize {
-    world.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == kind).count()
+fn kinds(fixture: &StoredRunFixture, kind: Kind) -> usize {
+    fixture.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == kind).count()
 }
 
 #[test]
 fn f12_effect_interrupted_by_a_crash_is_undone_as_unknown() {
     for in_subgraph in [false, true] {
-        let (world, graph) = (SideEffects::new(1), graph(true, in_subgraph));
-        crash(&world, &graph, Behaviour::Hang);
-        let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
+        let (fixture, graph) = (StoredRunFixture::new(1), graph(true, in_subgraph));
+        crash(&fixture, &graph, Behaviour::Hang);
+        let error = fixture.end(fixture.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
         let node = if in_subgraph { "charges/charges" } else { "charges" };
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{in_subgraph}: {error}") };
         assert_eq!(undone, &[node]);
-        let outside = world.stage.outside.take();
+        let outside = fixture.nodes.outside.take();
         let key = outside[0].strip_prefix("charge ").unwrap();
         assert_eq!(outside[1..], [format!("undo {node}"), format!("unknown charge {key}")]);
     }
@@ -115,11 +115,11 @@ fn f12_effect_interrupted_by_a_crash_is_undone_as_unknown() {
 #[test]
 fn f12_effect_interrupted_in_the_same_process_is_undone_as_unknown() {
     for is_stored in [false, true] {
-        let (world, graph) = (SideEffects::new(1), graph(true, false));
-        let run = if is_stored { world.run(&graph, vec![]) } else { world.here(graph.run(vec![])) };
-        let error = world.end(run.extension(Behaviour::FailLater)).unwrap_err();
+        let (fixture, graph) = (StoredRunFixture::new(1), graph(true, false));
+        let run = if is_stored { fixture.run(&graph, vec![]) } else { fixture.here(graph.run(vec![])) };
+        let error = fixture.end(run.extension(Behaviour::FailLater)).unwrap_err();
         assert!(error.compensation().is_some(), "{error}");
-        let outside = world.stage.outside.take();
+        let outside = fixture.nodes.outside.take();
         let key = outside[0].strip_prefix("charge ").unwrap();
         assert_eq!(outside[1..], ["undo charges".to_string(), format!("unknown charge {key}")]);
     }
@@ -127,38 +127,38 @@ fn f12_effect_interrupted_in_the_same_process_is_undone_as_unknown() {
 
 #[test]
 fn f12_effect_that_returned_an_error_is_not_undone_after_a_crash() {
-    let (world, graph) = (SideEffects::new(1), graph(true, false));
+    let (fixture, graph) = (StoredRunFixture::new(1), graph(true, false));
     // The crash happens during the backoff before the second attempt.
-    crash(&world, &graph, Behaviour::Refuse);
-    assert_eq!((kinds(&world, Kind::Started), kinds(&world, Kind::Attempt)), (1, 1));
-    let error = world.end(world.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
+    crash(&fixture, &graph, Behaviour::Refuse);
+    assert_eq!((kinds(&fixture, Kind::Started), kinds(&fixture, Kind::Attempt)), (1, 1));
+    let error = fixture.end(fixture.resume(&graph, |run| run).extension(Behaviour::FailAtOnce)).unwrap_err();
     assert!(error.compensation().is_none(), "{error}");
-    assert!(world.stage.outside.take().is_empty());
+    assert!(fixture.nodes.outside.take().is_empty());
 }
 
 #[test]
 fn f12_fork_does_not_undo_an_effect_of_its_origin() {
-    let (world, graph) = (SideEffects::new(1), graph(true, false));
-    crash(&world, &graph, Behaviour::Hang);
-    let fork = world.resume(&graph, |run: Resume<Names>| run.fork_as("fork")).extension(Behaviour::FailAtOnce);
-    let error = world.end(fork).unwrap_err();
+    let (fixture, graph) = (StoredRunFixture::new(1), graph(true, false));
+    crash(&fixture, &graph, Behaviour::Hang);
+    let fork = fixture.resume(&graph, |run: Resume<Names>| run.fork_as("fork")).extension(Behaviour::FailAtOnce);
+    let error = fixture.end(fork).unwrap_err();
     assert!(error.compensation().is_none(), "{error}");
 }
 
 #[test]
 fn c4_effect_of_a_node_without_an_undo_writes_no_begin_record() {
-    let (world, graph) = (SideEffects::new(1), graph(false, false));
-    crash(&world, &graph, Behaviour::Hang);
-    assert_eq!(kinds(&world, Kind::Started), 0);
+    let (fixture, graph) = (StoredRunFixture::new(1), graph(false, false));
+    crash(&fixture, &graph, Behaviour::Hang);
+    assert_eq!(kinds(&fixture, Kind::Started), 0);
 }
 
 #[test]
 fn c4_effect_begun_by_an_earlier_process_is_repeated_with_its_key() {
-    let (world, graph) = (SideEffects::new(1), graph(true, false));
-    crash(&world, &graph, Behaviour::Hang);
-    let again = world.resume(&graph, |run| run);
-    world.end(world.cut_off_after(again, Duration::from_secs(5))).unwrap_err();
-    let outside = world.stage.outside.take();
+    let (fixture, graph) = (StoredRunFixture::new(1), graph(true, false));
+    crash(&fixture, &graph, Behaviour::Hang);
+    let again = fixture.resume(&graph, |run| run);
+    fixture.end(fixture.cut_off_after(again, Duration::from_secs(5))).unwrap_err();
+    let outside = fixture.nodes.outside.take();
     assert_eq!((outside.len(), &outside[0]), (2, &outside[1]));
-    assert_eq!(kinds(&world, Kind::Started), 1, "one begin record");
+    assert_eq!(kinds(&fixture, Kind::Started), 1, "one begin record");
 }

@@ -1,7 +1,7 @@
 //! F12: a compensation that cannot read a record is interrupted, not failed: the driver ends with
 //! `Checkpoint`, and a resume continues.
 use crate::common::flaky_store::FlakyStore;
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -37,15 +37,15 @@ fn three(second_fails: bool) -> CompiledGraph<Names> {
 
 /// Runs the graph while this record cannot be read. Returns the errors of that driver and of the
 /// next one.
-fn interrupted(world: &SideEffects, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
-    world.stage.fail(&["third"]);
-    let store = FlakyStore::new(world.store.clone());
+fn interrupted(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>, damaged: u64) -> [RunError<Names>; 2] {
+    fixture.nodes.fail(&["third"]);
+    let store = FlakyStore::new(fixture.store.clone());
     store.damage(damaged);
-    let run = world.here(graph.run(vec![]).id("r").checkpoint(&store));
-    let first = world.end(run).unwrap_err();
+    let run = fixture.here(graph.run(vec![]).id("r").checkpoint(&store));
+    let first = fixture.end(run).unwrap_err();
     assert!(matches!(first.fault(), RunFault::Checkpoint(_)), "record {damaged}: {first}");
     assert_eq!(first.compensation(), None, "record {damaged}: {first}");
-    let second = world.end(world.resume(graph, |resume| resume)).unwrap_err();
+    let second = fixture.end(fixture.resume(graph, |resume| resume)).unwrap_err();
     assert!(matches!(second.fault(), RunFault::Node(error) if error.node == "third"), "record {damaged}: {second}");
     [first, second]
 }
@@ -53,20 +53,20 @@ fn interrupted(world: &SideEffects, graph: &CompiledGraph<Names>, damaged: u64) 
 #[test]
 fn f12_unreadable_record_interrupts_a_compensation_and_resume_ends_it() {
     for damaged in [FIRST, SECOND] {
-        let world = SideEffects::new(1);
-        let [_, ended] = interrupted(&world, &three(false), damaged);
+        let fixture = StoredRunFixture::new(1);
+        let [_, ended] = interrupted(&fixture, &three(false), damaged);
         let undone = vec!["second".to_string(), "first".to_string()];
         assert_eq!(ended.compensation(), Some(&Compensation::Compensated { undone: undone.clone() }), "record {damaged}");
-        assert_eq!(world.stage.outside.take(), undone, "record {damaged}");
-        assert_eq!(world.info("r").status, RunStatus::Compensated, "record {damaged}");
+        assert_eq!(fixture.nodes.outside.take(), undone, "record {damaged}");
+        assert_eq!(fixture.info("r").status, RunStatus::Compensated, "record {damaged}");
     }
 }
 
 #[test]
 fn f12_resume_after_an_unreadable_record_names_the_remaining_undos() {
-    let world = SideEffects::new(1);
-    let [_, ended] = interrupted(&world, &three(true), FIRST);
+    let fixture = StoredRunFixture::new(1);
+    let [_, ended] = interrupted(&fixture, &three(true), FIRST);
     let (node, reason, left) = ("second".to_string(), "the undo fails".to_string(), vec!["first".to_string()]);
     assert_eq!(ended.compensation(), Some(&Compensation::CompensationFailed { undone: vec![], node, reason, left }));
-    assert_eq!(world.info("r").status, RunStatus::CompensationFailed);
+    assert_eq!(fixture.info("r").status, RunStatus::CompensationFailed);
 }

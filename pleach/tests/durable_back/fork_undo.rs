@@ -1,5 +1,5 @@
 //! C5, F12: a fork undoes its own visits and none of its origin.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{FanOut, Policy, Retry};
 use pleach::prelude::*;
@@ -70,8 +70,8 @@ fn accounts(all: &[String], run: &str) -> (BTreeSet<String>, Vec<String>) {
 }
 
 /// The checkpoints that a run can be forked from.
-fn points(world: &SideEffects, graph: &CompiledGraph<Names>, run: &str) -> Vec<Checkpoint> {
-    world.history(graph, run).into_iter().filter(|point| point.part_of.is_none()).collect()
+fn points(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>, run: &str) -> Vec<Checkpoint> {
+    fixture.history(graph, run).into_iter().filter(|point| point.part_of.is_none()).collect()
 }
 
 #[test]
@@ -79,23 +79,23 @@ fn c5_fork_refunds_exactly_what_it_charged() {
     let (mut forked, mut shared, mut own) = (0, 0, 0);
     for seed in 0..150 {
         let graph = shop(seed % 3 == 0);
-        let world = SideEffects::new(seed);
-        let random = |below: u64| world.sim.runtime().random() % below;
-        world.stage.fail(&["last"]);
+        let fixture = StoredRunFixture::new(seed);
+        let random = |below: u64| fixture.sim.runtime().random() % below;
+        fixture.nodes.fail(&["last"]);
         // The first run times out somewhere, or fails and is undone.
         let time = Duration::from_millis(20 + random(250));
-        world.end(world.run(&graph, vec![]).keep_records(10_000).timeout(time)).unwrap_err();
+        fixture.end(fixture.run(&graph, vec![]).keep_records(10_000).timeout(time)).unwrap_err();
         let mut from = "r".to_string();
         for generation in 1..=3 {
-            let points = points(&world, &graph, &from);
+            let points = points(&fixture, &graph, &from);
             let point = points[random(points.len() as u64) as usize].sequence;
             let id = format!("fork-{generation}");
-            let fork = graph.resume(from.clone()).rewind_to(point).fork_as(id.clone()).checkpoint(&world.store);
-            let fork = world.here(fork).keep_records(10_000);
+            let fork = graph.resume(from.clone()).rewind_to(point).fork_as(id.clone()).checkpoint(&fixture.store);
+            let fork = fixture.here(fork).keep_records(10_000);
             // A fork that times out is forked again.
             let fork = if random(3) == 0 { fork.timeout(Duration::from_millis(random(120))) } else { fork };
-            let error = world.end(fork).unwrap_err();
-            let (charged, refunded) = accounts(&world.stage.outside.take(), &id);
+            let error = fixture.end(fork).unwrap_err();
+            let (charged, refunded) = accounts(&fixture.nodes.outside.take(), &id);
             let what = format!("seed {seed}, {id} of {from} at {point}: {error}");
             assert_eq!(refunded.iter().collect::<BTreeSet<_>>().len(), refunded.len(), "{what}");
             match error.fault() {
@@ -103,7 +103,7 @@ fn c5_fork_refunds_exactly_what_it_charged() {
                 _ => {
                     assert_eq!(charged, refunded.into_iter().collect(), "{what}");
                     let status = if charged.is_empty() { RunStatus::Failed } else { RunStatus::Compensated };
-                    assert_eq!(world.info(&id).status, status, "{what}");
+                    assert_eq!(fixture.info(&id).status, status, "{what}");
                     shared += usize::from(charged.len() < 7);
                     own += charged.len();
                 }
@@ -126,29 +126,29 @@ fn c5_fork_from_inside_a_charged_visit_does_not_refund_it() {
         .set_entry("pay")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    world.end(world.run(&graph, vec![])).unwrap();
-    let charge = world.record("r", Kind::Effect, "pay");
-    world.stage.fail(&["ship"]);
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(fixture.run(&graph, vec![])).unwrap();
+    let charge = fixture.record("r", Kind::Effect, "pay");
+    fixture.nodes.fail(&["ship"]);
     let fork = |at: u64, id: &str| {
-        let run = graph.resume("r").rewind_to(at).fork_as(id.to_string()).checkpoint(&world.store);
-        world.end(world.here(run)).unwrap_err()
+        let run = graph.resume("r").rewind_to(at).fork_as(id.to_string()).checkpoint(&fixture.store);
+        fixture.end(fixture.here(run)).unwrap_err()
     };
     // One charge must not be refunded twice.
     let error = fork(charge, "after");
-    assert_eq!((error.compensation(), world.info("after").status), (None, RunStatus::Failed));
+    assert_eq!((error.compensation(), fixture.info("after").status), (None, RunStatus::Failed));
     let error = fork(charge - 1, "before");
     assert!(error.compensation().is_some());
-    let all = world.stage.outside.take();
+    let all = fixture.nodes.outside.take();
     assert_eq!(all.iter().filter(|one| one.starts_with("charge")).count(), 2);
     assert_eq!(all.iter().filter(|one| one.starts_with("refund")).count(), 1, "{all:?}");
     // The same after the fork is resumed.
-    world.stage.fail(&[]);
-    world.stage.hang(&["ship"]);
-    let run = graph.resume("r").rewind_to(charge).fork_as("later").checkpoint(&world.store);
-    world.leave(world.here(run));
-    world.stage.fail(&["ship"]);
-    world.stage.hang(&[]);
-    let error = world.end(world.here(graph.resume("later").checkpoint(&world.store))).unwrap_err();
+    fixture.nodes.fail(&[]);
+    fixture.nodes.hang(&["ship"]);
+    let run = graph.resume("r").rewind_to(charge).fork_as("later").checkpoint(&fixture.store);
+    fixture.leave(fixture.here(run));
+    fixture.nodes.fail(&["ship"]);
+    fixture.nodes.hang(&[]);
+    let error = fixture.end(fixture.here(graph.resume("later").checkpoint(&fixture.store))).unwrap_err();
     assert_eq!(error.compensation(), None, "{error}");
 }

@@ -1,6 +1,6 @@
 //! C5: the checkpoints of a run are listed in pages and read with their states, in memory and on a
 //! file.
-use crate::common::stored::{Names, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -45,9 +45,9 @@ fn graph() -> CompiledGraph<Names> {
 
 #[test]
 fn c5_history_lists_all_checkpoints_with_details_in_pages() {
-    let (world, graph) = (SideEffects::new(1), graph());
-    world.end(world.run(&graph, vec![])).unwrap();
-    let all = world.history(&graph, "r");
+    let (fixture, graph) = (StoredRunFixture::new(1), graph());
+    fixture.end(fixture.run(&graph, vec![])).unwrap();
+    let all = fixture.history(&graph, "r");
     let of =
         |kind, node: &str| all.iter().find(|one| one.kind == kind && one.node == node).unwrap_or_else(|| panic!("{all:?}"));
     assert_eq!(all.iter().map(|one| one.sequence).collect::<Vec<_>>(), (1..=all.len() as u64).collect::<Vec<_>>());
@@ -60,27 +60,27 @@ fn c5_history_lists_all_checkpoints_with_details_in_pages() {
     assert_eq!((of(Kind::Arrive, "b").attempt, of(Kind::Step, "sub/in").path.len()), (2, 2));
     assert!(of(Kind::Step, "c").at >= step.at);
     // The same in pages of any size.
-    let history = graph.history("r", &world.store);
+    let history = graph.history("r", &fixture.store);
     for count in [1, 3, 100] {
         let (mut next, mut seen): (_, Vec<Checkpoint>) = (Some(1), Vec::new());
         while let Some(first) = next {
-            let page = world.sim.run(async { history.page(first, count).await }).unwrap();
+            let page = fixture.sim.run(async { history.page(first, count).await }).unwrap();
             assert!(page.checkpoints.len() <= count && !page.checkpoints.is_empty());
             seen.extend(page.checkpoints);
             next = page.next;
         }
         assert_eq!(seen, all);
     }
-    let beyond = world.sim.run(async { history.page(1_000, 10).await }).unwrap();
+    let beyond = fixture.sim.run(async { history.page(1_000, 10).await }).unwrap();
     assert_eq!((beyond.checkpoints.len(), beyond.next), (0, None));
-    let nothing = world.sim.run(async { history.page(2, 0).await }).unwrap();
+    let nothing = fixture.sim.run(async { history.page(2, 0).await }).unwrap();
     assert_eq!((nothing.checkpoints.len(), nothing.next), (0, Some(2)));
-    let unknown = world.sim.run(async { graph.history("missing", &world.store).page(1, 10).await });
+    let unknown = fixture.sim.run(async { graph.history("missing", &fixture.store).page(1, 10).await });
     assert!(matches!(unknown, Err(StoreError::RunNotFound { .. })));
     // The records of one rewind belong together.
     let to = of(Kind::Arrive, "b").sequence;
-    world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap();
-    let after = world.history(&graph, "r");
+    fixture.end(fixture.resume(&graph, |run| run.rewind_to(to))).unwrap();
+    let after = fixture.history(&graph, "r");
     let rewound: Vec<&Checkpoint> = after.iter().filter(|one| one.kind == Kind::Rewind).collect();
     assert!(rewound.len() >= 2 && rewound.iter().all(|one| one.parent == to), "{rewound:?}");
     assert_eq!(rewound[0].part_of, rewound.last().map(|last| last.sequence));
@@ -89,12 +89,12 @@ fn c5_history_lists_all_checkpoints_with_details_in_pages() {
 
 #[test]
 fn c5_state_of_each_checkpoint_can_be_read() {
-    let (world, graph) = (SideEffects::new(1), graph());
-    world.stage.fail(&["c"]);
-    world.end(world.run(&graph, vec!["first".into()])).unwrap_err();
-    let history = graph.history("r", &world.store);
-    let state = |sequence| world.sim.run(async { history.state(sequence).await });
-    let of = |kind, node: &str| world.record("r", kind, node);
+    let (fixture, graph) = (StoredRunFixture::new(1), graph());
+    fixture.nodes.fail(&["c"]);
+    fixture.end(fixture.run(&graph, vec!["first".into()])).unwrap_err();
+    let history = graph.history("r", &fixture.store);
+    let state = |sequence| fixture.sim.run(async { history.state(sequence).await });
+    let of = |kind, node: &str| fixture.record("r", kind, node);
     assert_eq!(state(1).unwrap(), ["first"]);
     assert_eq!(state(of(Kind::Step, "a")).unwrap(), ["first", "a"]);
     assert_eq!(state(of(Kind::Arrive, "b")).unwrap(), ["first", "a", "b"]);

@@ -1,6 +1,6 @@
 //! C3, C4, C5, C7: migrations combined with rewinds, replays, forks and interrupted effects.
 //! Amounts stay right, and keys stay the same.
-use crate::common::stored::SideEffects;
+use crate::common::stored::StoredRunFixture;
 use pleach::durable::{EffectError, Migrations, Resume, ResumeError};
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -71,62 +71,62 @@ fn to_cents() -> Migrations {
 }
 
 /// A run of schema 1 that stopped before `first`, was migrated, and stopped before `second`.
-fn migrated(seed: u64, first: &str, second: &str) -> SideEffects {
-    let world = SideEffects::new(seed);
-    world.stage.hang(&[first]);
-    world.leave(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
-    world.stage.hang(&[second]);
-    world.leave(world.resume(&paying::<Cents>(), |run| run).schema(2).migrations(&to_cents()));
-    world.stage.hang(&[]);
-    world
+fn migrated(seed: u64, first: &str, second: &str) -> StoredRunFixture {
+    let fixture = StoredRunFixture::new(seed);
+    fixture.nodes.hang(&[first]);
+    fixture.leave(fixture.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
+    fixture.nodes.hang(&[second]);
+    fixture.leave(fixture.resume(&paying::<Cents>(), |run| run).schema(2).migrations(&to_cents()));
+    fixture.nodes.hang(&[]);
+    fixture
 }
 
 #[test]
 fn c5_states_before_a_migration_are_migrated_from_their_own_schema() {
-    let world = migrated(1, "c", "e");
+    let fixture = migrated(1, "c", "e");
     let graph = paying::<Cents>();
-    let checkpoints = world.history(&graph, "r");
+    let checkpoints = fixture.history(&graph, "r");
     assert!(checkpoints.len() >= 5, "{checkpoints:?}");
     for (number, checkpoint) in checkpoints.into_iter().filter(|checkpoint| checkpoint.part_of.is_none()).enumerate() {
         let sequence = checkpoint.sequence;
-        let with = |how: Box<dyn FnOnce(Resume<Cents>) -> Resume<Cents>>| world.resume(&graph, how).schema(2);
+        let with = |how: Box<dyn FnOnce(Resume<Cents>) -> Resume<Cents>>| fixture.resume(&graph, how).schema(2);
         let forked =
             with(Box::new(move |run| run.rewind_to(sequence).fork_as(format!("fork {number}")))).migrations(&to_cents());
-        assert_eq!(world.end(forked).unwrap(), Cents { amount: 600 }, "a fork from {checkpoint:?}");
+        assert_eq!(fixture.end(forked).unwrap(), Cents { amount: 600 }, "a fork from {checkpoint:?}");
         let paid = sequence.min(3) - 1 + sequence.saturating_sub(4);
-        let state = world.sim.run(graph.history("r", &world.store).migrations(&to_cents()).state(sequence)).unwrap();
+        let state = fixture.sim.run(graph.history("r", &fixture.store).migrations(&to_cents()).state(sequence)).unwrap();
         assert_eq!(state.amount, paid * 100, "{checkpoint:?}");
         // Without migrations a state in dollars is rejected, and never read as cents.
         if sequence <= 3 {
-            let rejected = world.end(with(Box::new(move |run| run.rewind_to(sequence).fork_as("never")))).unwrap_err();
+            let rejected = fixture.end(with(Box::new(move |run| run.rewind_to(sequence).fork_as("never")))).unwrap_err();
             assert!(matches!(rejected.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
-            let rejected = world.sim.run(graph.history("r", &world.store).state(sequence)).unwrap_err();
+            let rejected = fixture.sim.run(graph.history("r", &fixture.store).state(sequence)).unwrap_err();
             assert!(matches!(&rejected, RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
         }
     }
     // A rewind writes to the run itself.
-    let rewound = world.resume(&graph, |run| run.rewind_to(2)).schema(2).migrations(&to_cents());
-    assert_eq!(world.end(rewound).unwrap(), Cents { amount: 600 });
+    let rewound = fixture.resume(&graph, |run| run.rewind_to(2)).schema(2).migrations(&to_cents());
+    assert_eq!(fixture.end(rewound).unwrap(), Cents { amount: 600 });
 }
 
 #[test]
 fn c5_replay_of_the_last_node_before_a_migration_migrates_its_state() {
-    let world = SideEffects::new(1);
-    world.stage.hang(&["c"]);
-    world.leave(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["c"]);
+    fixture.leave(fixture.run(&paying::<Dollars>(), Dollars::zero()).schema(1));
     // The run is migrated and stops before any other work.
-    world.leave(world.resume(&paying::<Cents>(), |run| run).schema(2).migrations(&to_cents()));
-    world.stage.hang(&[]);
-    let replayed = world.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2);
-    assert!(world.end(replayed).is_err(), "the last node ran in dollars, and no migration is given");
-    let replayed = world.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2).migrations(&to_cents());
-    assert_eq!(world.end(replayed).unwrap(), Cents { amount: 600 });
+    fixture.leave(fixture.resume(&paying::<Cents>(), |run| run).schema(2).migrations(&to_cents()));
+    fixture.nodes.hang(&[]);
+    let replayed = fixture.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2);
+    assert!(fixture.end(replayed).is_err(), "the last node ran in dollars, and no migration is given");
+    let replayed = fixture.resume(&paying::<Cents>(), |run| run.replay_last()).schema(2).migrations(&to_cents());
+    assert_eq!(fixture.end(replayed).unwrap(), Cents { amount: 600 });
 }
 
 #[test]
 fn c5_record_of_a_later_schema_is_rejected() {
-    let world = migrated(1, "c", "e");
-    let rejected = world.end(world.resume(&paying::<Dollars>(), |run| run.rewind_to(5)).schema(1)).unwrap_err();
+    let fixture = migrated(1, "c", "e");
+    let rejected = fixture.end(fixture.resume(&paying::<Dollars>(), |run| run.rewind_to(5)).schema(1)).unwrap_err();
     assert!(matches!(rejected.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{rejected}");
 }
 
@@ -135,24 +135,24 @@ fn c5_random_rewinds_replays_and_migrations_pay_the_same_total() {
     pleach::sim::explore(0..150, |outer| {
         let random = |below: u64| outer.runtime().random() % below;
         let (first, second) = (random(5) as usize, random(6) as usize);
-        let world = migrated(outer.seed(), NODES[first], NODES[first.max(second)]);
+        let fixture = migrated(outer.seed(), NODES[first], NODES[first.max(second)]);
         let graph = paying::<Cents>();
         for _ in 0..random(4) {
-            let checkpoints = world.history(&graph, "r");
+            let checkpoints = fixture.history(&graph, "r");
             let listed: Vec<u64> = checkpoints.iter().filter(|one| one.part_of.is_none()).map(|one| one.sequence).collect();
             let sequence = listed[random(listed.len() as u64) as usize];
-            world.stage.hang(&[NODES[random(6) as usize]]);
+            fixture.nodes.hang(&[NODES[random(6) as usize]]);
             let how = random(3);
-            let run = world.resume(&graph, |run| match how {
+            let run = fixture.resume(&graph, |run| match how {
                 0 => run.rewind_to(sequence),
                 1 => run.replay_last(),
                 _ => run,
             });
             // The run times out, ends, or has nothing to replay.
-            let cut_off = world.sim.token();
-            let ended = world.sim.run(async {
+            let cut_off = fixture.sim.token();
+            let ended = fixture.sim.run(async {
                 let run = run.schema(2).migrations(&to_cents()).token(&cut_off).into_future();
-                let timer = Box::pin(world.sim.sleep(Duration::from_secs(60)));
+                let timer = Box::pin(fixture.sim.sleep(Duration::from_secs(60)));
                 match futures::future::select(run, timer).await {
                     futures::future::Either::Left((ended, _)) => Some(ended),
                     futures::future::Either::Right(_) => None,
@@ -167,8 +167,8 @@ fn c5_random_rewinds_replays_and_migrations_pay_the_same_total() {
                 None => {}
             }
         }
-        world.stage.hang(&[]);
-        let ended = world.end(world.resume(&graph, |run| run).schema(2).migrations(&to_cents()));
+        fixture.nodes.hang(&[]);
+        let ended = fixture.end(fixture.resume(&graph, |run| run).schema(2).migrations(&to_cents()));
         assert_eq!(ended.unwrap(), Cents { amount: 600 });
     });
 }
@@ -182,14 +182,14 @@ fn c7_integer_that_a_migration_would_change_is_rejected() {
         };
         Graph::<u128>::new("large").add_node("hang", hang).add_edge("hang", END).set_entry("hang").compile().unwrap()
     };
-    let world = SideEffects::new(1);
-    world.stage.hang(&["hang"]);
-    world.leave(world.run(&graph(), u128::MAX).schema(1));
-    world.stage.hang(&[]);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["hang"]);
+    fixture.leave(fixture.run(&graph(), u128::MAX).schema(1));
+    fixture.nodes.hang(&[]);
     let same = Migrations::new().state(1, Ok::<_, String>);
-    let rejected = world.end(world.resume(&graph(), |run| run).schema(2).migrations(&same)).unwrap_err();
+    let rejected = fixture.end(fixture.resume(&graph(), |run| run).schema(2).migrations(&same)).unwrap_err();
     assert!(rejected.to_string().contains(&u128::MAX.to_string()), "{rejected}");
-    assert_eq!(world.end(world.resume(&graph(), |run| run).schema(1)).unwrap(), u128::MAX, "the stored state is intact");
+    assert_eq!(fixture.end(fixture.resume(&graph(), |run| run).schema(1)).unwrap(), u128::MAX, "the stored state is intact");
 }
 
 /// The keys that effects were called with, by effect name.
@@ -279,30 +279,30 @@ fn working() -> CompiledGraph<Vec<u32>> {
 #[test]
 fn c3_interrupted_effects_keep_their_keys_over_migrations() {
     pleach::sim::explore(0..20, |outer| {
-        let (world, outside) = (SideEffects::new(outer.seed()), Outside::default());
+        let (fixture, outside) = (StoredRunFixture::new(outer.seed()), Outside::default());
         *outside.hangs.lock().unwrap() = true;
         let same = |from| Migrations::new().state(from, Ok::<_, String>);
-        world.leave(world.run(&working(), vec![0]).schema(1).extension(outside.clone()));
+        fixture.leave(fixture.run(&working(), vec![0]).schema(1).extension(outside.clone()));
         let first = outside.keys.lock().unwrap().clone();
         assert_eq!(first.len(), 7, "{first:?}");
         let distinct: BTreeSet<&String> = first.values().flatten().collect();
         assert_eq!(distinct.len(), 7, "every effect has a different key");
         // Migrate twice, so that rewritten records are rewritten again.
         for schema in [2, 3] {
-            world.leave(
-                world.resume(&working(), |run| run).schema(schema).migrations(&same(schema - 1)).extension(outside.clone()),
+            fixture.leave(
+                fixture.resume(&working(), |run| run).schema(schema).migrations(&same(schema - 1)).extension(outside.clone()),
             );
         }
         *outside.hangs.lock().unwrap() = false;
-        world.end(world.resume(&working(), |run| run).schema(3).extension(outside.clone())).unwrap();
+        fixture.end(fixture.resume(&working(), |run| run).schema(3).extension(outside.clone())).unwrap();
         for (effect, keys) in outside.keys.lock().unwrap().iter() {
             assert_eq!(keys.len(), 4, "{effect}");
             assert!(keys.iter().all(|key| *key == first[effect][0]), "{effect}: {keys:?}");
         }
         // After a rewind, effects run under new keys.
-        world
+        fixture
             .end(
-                world
+                fixture
                     .resume(&working(), |run| run.rewind_to(1))
                     .schema(3)
                     .migrations(&Migrations::new().state(1, Ok::<_, String>).state(2, Ok::<_, String>))
@@ -333,18 +333,18 @@ fn once(outside: &Outside) -> CompiledGraph<u32> {
 #[test]
 fn c4_unknown_effect_names_the_key_that_it_began_with() {
     for how in 0..4 {
-        let (world, outside) = (SideEffects::new(1), Outside::default());
+        let (fixture, outside) = (StoredRunFixture::new(1), Outside::default());
         let graph = once(&outside);
-        world.leave(world.run(&graph, 1).schema(1));
+        fixture.leave(fixture.run(&graph, 1).schema(1));
         let migrations = Migrations::new().state(1, Ok::<_, String>);
-        let head = world.info("r").head;
-        let run = world.resume(&graph, |run| match how {
+        let head = fixture.info("r").head;
+        let run = fixture.resume(&graph, |run| match how {
             0 => run,
             1 => run.rewind_to(head),
             2 => run.fork_as("fork"),
             _ => run.rewind_to(head).fork_as("fork"),
         });
-        let error = world.end(run.schema(2).migrations(&migrations)).unwrap_err();
+        let error = fixture.end(run.schema(2).migrations(&migrations)).unwrap_err();
         let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
         let pleach::supervise::Reason::Error(reason) = &*failed.reason else { panic!("{error}") };
         let Some(EffectError::EffectUnknown { idempotency_key, .. }) = reason.downcast_ref() else { panic!("{reason}") };
@@ -354,10 +354,10 @@ fn c4_unknown_effect_names_the_key_that_it_began_with() {
 
 #[test]
 fn c3_run_created_again_under_its_id_has_other_keys() {
-    let (world, outside) = (SideEffects::new(1), Outside::default());
-    let run = || world.end(world.run(&working(), vec![0]).extension(outside.clone())).unwrap();
+    let (fixture, outside) = (StoredRunFixture::new(1), Outside::default());
+    let run = || fixture.end(fixture.run(&working(), vec![0]).extension(outside.clone())).unwrap();
     run();
-    world.sim.run(world.store.delete("r")).unwrap();
+    fixture.sim.run(fixture.store.delete("r")).unwrap();
     run();
     for (effect, keys) in outside.keys.lock().unwrap().iter() {
         assert!(keys.len() == 2 && keys[0] != keys[1], "{effect}: {keys:?}");
@@ -366,14 +366,14 @@ fn c3_run_created_again_under_its_id_has_other_keys() {
 
 #[test]
 fn c5_outcome_of_an_earlier_schema_is_migrated_or_rejected() {
-    let world = SideEffects::new(1);
-    assert_eq!(world.end(world.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
+    let fixture = StoredRunFixture::new(1);
+    assert_eq!(fixture.end(fixture.run(&paying::<Dollars>(), Dollars::zero()).schema(1)).unwrap(), Dollars { amount: 6 });
     let graph = paying::<Cents>();
-    let outcome = || graph.outcome_of("r", &world.store).runtime(world.sim.runtime());
+    let outcome = || graph.outcome_of("r", &fixture.store).runtime(fixture.sim.runtime());
     for rejected in [outcome(), outcome().schema(2)] {
-        let error = world.sim.run(rejected.into_future()).unwrap_err();
+        let error = fixture.sim.run(rejected.into_future()).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Mismatch(error) if error.what == "schema"), "{error}");
     }
     let migrated = outcome().schema(2).migrations(&to_cents());
-    assert_eq!(world.sim.run(migrated.into_future()).unwrap(), Cents { amount: 600 });
+    assert_eq!(fixture.sim.run(migrated.into_future()).unwrap(), Cents { amount: 600 });
 }

@@ -1,6 +1,6 @@
 //! F12, C5: a run that is migrated during its undos and then rewound to its failure undoes each
 //! visit once.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge};
 use futures::future::{Either, select};
 use pleach::durable::{Migrations, Resume};
 use pleach::graph::{Compensation, FanOut, RunOptions};
@@ -67,15 +67,15 @@ fn migrate(run: RunOptions<'static, Names>) -> RunOptions<'static, Names> {
 }
 
 /// Drops a run while it hangs in an undo.
-fn abandon(world: &SideEffects, run: RunOptions<'static, Names>) {
-    let minute = Box::pin(world.sim.sleep(Duration::from_secs(60)));
-    let hangs = world.sim.run(async { matches!(select(run.into_future(), minute).await, Either::Right(_)) });
+fn abandon(fixture: &StoredRunFixture, run: RunOptions<'static, Names>) {
+    let minute = Box::pin(fixture.sim.sleep(Duration::from_secs(60)));
+    let hangs = fixture.sim.run(async { matches!(select(run.into_future(), minute).await, Either::Right(_)) });
     assert!(hangs, "an undo hangs");
 }
 
 /// How often each call happened.
-fn counts(world: &SideEffects) -> BTreeMap<String, usize> {
-    let all = world.stage.outside.take();
+fn counts(fixture: &StoredRunFixture) -> BTreeMap<String, usize> {
+    let all = fixture.nodes.outside.take();
     let mut counts = BTreeMap::new();
     all.into_iter().for_each(|one| *counts.entry(one).or_default() += 1);
     counts
@@ -83,75 +83,75 @@ fn counts(world: &SideEffects) -> BTreeMap<String, usize> {
 
 /// The run fails and hangs in the undo of `hangs`. A later version resumes it and is dropped in the
 /// undo of `hangs_later`.
-fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (SideEffects, CompiledGraph<Names>, u64) {
-    let world = SideEffects::new(1);
-    world.stage.hang(&[hangs]);
-    abandon(&world, world.run(&graph("slow"), vec![]).schema(1));
+fn migrated(charges: &'static str, hangs: &str, hangs_later: &str) -> (StoredRunFixture, CompiledGraph<Names>, u64) {
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&[hangs]);
+    abandon(&fixture, fixture.run(&graph("slow"), vec![]).schema(1));
     let graph = graph(charges);
-    world.stage.hang(&[hangs_later]);
-    abandon(&world, migrate(world.resume(&graph, |run| run)));
-    let end = world.record("r", Kind::End, "fails");
-    assert_eq!(world.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == Kind::End).count(), 2);
-    world.stage.hang(&[]);
-    (world, graph, end)
+    fixture.nodes.hang(&[hangs_later]);
+    abandon(&fixture, migrate(fixture.resume(&graph, |run| run)));
+    let end = fixture.record("r", Kind::End, "fails");
+    assert_eq!(fixture.rows("r").iter().filter(|row| row.open_header("r").unwrap().kind == Kind::End).count(), 2);
+    fixture.nodes.hang(&[]);
+    (fixture, graph, end)
 }
 
 #[test]
 fn f12_visit_is_undone_once_after_a_migration_and_a_rewind() {
     for charges in ["slow", "late"] {
-        let (world, graph, end) = migrated(charges, "slow", charges);
-        let error = world.end(migrate(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let (fixture, graph, end) = migrated(charges, "slow", charges);
+        let error = fixture.end(migrate(fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
         assert_eq!(undone, &[charges, "first"]);
         // No undo had finished before the rewind, so nothing is charged again.
-        assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]), "{charges}");
+        assert_eq!(counts(&fixture), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]), "{charges}");
     }
 }
 
 #[test]
 fn f12_visit_undone_before_a_migration_charges_again_after_a_rewind() {
     for charges in ["slow", "late"] {
-        let (world, graph, end) = migrated(charges, "first", "first");
-        let error = world.end(migrate(world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
+        let (fixture, graph, end) = migrated(charges, "first", "first");
+        let error = fixture.end(migrate(fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(end)))).unwrap_err();
         let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{charges}: {error}") };
         assert_eq!(undone, &[charges, "first"]);
-        assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]), "{charges}");
+        assert_eq!(counts(&fixture), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]), "{charges}");
     }
 }
 
 #[test]
 fn f12_undone_visit_charges_again_after_a_rewind_to_its_undo() {
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let graph = graph("slow");
-    world.stage.hang(&["first"]);
-    abandon(&world, world.run(&graph, vec![]));
-    world.stage.hang(&[]);
-    let undone_at = world.record("r", Kind::Undo, "slow");
-    let error = world.end(world.resume(&graph, |run: Resume<Names>| run.rewind_to(undone_at))).unwrap_err();
+    fixture.nodes.hang(&["first"]);
+    abandon(&fixture, fixture.run(&graph, vec![]));
+    fixture.nodes.hang(&[]);
+    let undone_at = fixture.record("r", Kind::Undo, "slow");
+    let error = fixture.end(fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(undone_at))).unwrap_err();
     let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
     assert_eq!(undone, &["slow", "first"]);
-    assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]));
+    assert_eq!(counts(&fixture), BTreeMap::from([("charge".into(), 3), ("refund".into(), 3)]));
 }
 
 #[test]
 fn f12_second_migration_keeps_which_visit_was_undone() {
-    let (world, graph, _) = migrated("late", "slow", "late");
-    let again = || migrate(world.resume(&graph, |run| run)).schema(3);
+    let (fixture, graph, _) = migrated("late", "slow", "late");
+    let again = || migrate(fixture.resume(&graph, |run| run)).schema(3);
     let same = |state: serde_json::Value| Ok::<_, Infallible>(state);
     let migrations = Migrations::new().state(1, same).state(2, same);
-    world.stage.hang(&["late"]);
-    abandon(&world, again().migrations(&migrations));
-    world.stage.hang(&[]);
-    let end = world.record("r", Kind::End, "fails");
-    let rewound = world.resume(&graph, |run: Resume<Names>| run.rewind_to(end)).schema(3).migrations(&migrations);
-    let error = world.end(rewound).unwrap_err();
+    fixture.nodes.hang(&["late"]);
+    abandon(&fixture, again().migrations(&migrations));
+    fixture.nodes.hang(&[]);
+    let end = fixture.record("r", Kind::End, "fails");
+    let rewound = fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(end)).schema(3).migrations(&migrations);
+    let error = fixture.end(rewound).unwrap_err();
     let Some(Compensation::Compensated { undone }) = error.compensation() else { panic!("{error}") };
     assert_eq!(undone, &["late", "first"]);
-    assert_eq!(counts(&world), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]));
+    assert_eq!(counts(&fixture), BTreeMap::from([("charge".into(), 2), ("refund".into(), 2)]));
 }
 
 /// The iteration that each undo sees, for three nodes in a row of which the last fails.
-fn iterations_of_undos(world: &SideEffects, is_migrated: bool) -> Vec<String> {
+fn iterations_of_undos(fixture: &StoredRunFixture, is_migrated: bool) -> Vec<String> {
     let undo = |cx: NodeContext, (): ()| async move {
         let stage = cx.extension::<NodeControl>().unwrap();
         stage.enter(&cx).await?;
@@ -168,19 +168,19 @@ fn iterations_of_undos(world: &SideEffects, is_migrated: bool) -> Vec<String> {
         let graph = graph.add_edge("first", second).add_edge(second, "fails").add_edge("fails", END);
         graph.set_entry("first").compile().unwrap()
     };
-    world.stage.hang(&["slow"]);
-    abandon(world, world.run(&chain("slow"), vec![]).schema(1));
-    world.stage.hang(&[]);
+    fixture.nodes.hang(&["slow"]);
+    abandon(fixture, fixture.run(&chain("slow"), vec![]).schema(1));
+    fixture.nodes.hang(&[]);
     let resumed = match is_migrated {
-        true => migrate(world.resume(&chain("late"), |run| run)),
-        false => world.resume(&chain("slow"), |run| run).schema(1),
+        true => migrate(fixture.resume(&chain("late"), |run| run)),
+        false => fixture.resume(&chain("slow"), |run| run).schema(1),
     };
-    assert!(world.end(resumed).is_err());
-    world.stage.outside.take()
+    assert!(fixture.end(resumed).is_err());
+    fixture.nodes.outside.take()
 }
 
 #[test]
 fn f12_undo_sees_the_iteration_of_its_visit_after_a_migration() {
-    assert_eq!(iterations_of_undos(&SideEffects::new(1), false), ["2", "1"]);
-    assert_eq!(iterations_of_undos(&SideEffects::new(1), true), ["2", "1"]);
+    assert_eq!(iterations_of_undos(&StoredRunFixture::new(1), false), ["2", "1"]);
+    assert_eq!(iterations_of_undos(&StoredRunFixture::new(1), true), ["2", "1"]);
 }

@@ -1,5 +1,5 @@
 //! C5, C11: every listed checkpoint can be rewound to, forked from and read, whatever was pruned.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::Checkpoint;
 use pleach::graph::{Compensation, FanOut};
 use pleach::prelude::*;
@@ -71,21 +71,21 @@ fn rounds() -> CompiledGraph<Names> {
 }
 
 /// The listed checkpoints that can be used alone.
-fn listed(world: &SideEffects, graph: &CompiledGraph<Names>) -> Vec<Checkpoint> {
-    world.history(graph, "r").into_iter().filter(|point| point.part_of.is_none()).collect()
+fn listed(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>) -> Vec<Checkpoint> {
+    fixture.history(graph, "r").into_iter().filter(|point| point.part_of.is_none()).collect()
 }
 
 /// Forks from each checkpoint and reads its state.
-fn assert_all_can_be_forked(world: &SideEffects, graph: &CompiledGraph<Names>, what: &str) -> usize {
-    let points = listed(world, graph);
-    let history = graph.history("r", &world.store);
+fn assert_all_can_be_forked(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>, what: &str) -> usize {
+    let points = listed(fixture, graph);
+    let history = graph.history("r", &fixture.store);
     for point in &points {
         let at = point.sequence;
-        let fork = graph.resume("r").rewind_to(at).fork_as("fork").checkpoint(&world.store).timeout(Duration::from_micros(1));
-        let error = world.end(world.here(fork)).unwrap_err();
+        let fork = graph.resume("r").rewind_to(at).fork_as("fork").checkpoint(&fixture.store).timeout(Duration::from_micros(1));
+        let error = fixture.end(fixture.here(fork)).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Cancelled { .. }), "{what}, fork at {at} ({:?}): {error}", point.kind);
-        world.sim.run(async { world.store.delete("fork").await }).unwrap();
-        let state = world.sim.run(history.state(at));
+        fixture.sim.run(async { fixture.store.delete("fork").await }).unwrap();
+        let state = fixture.sim.run(history.state(at));
         let is_inner = point.node.contains('/') || point.kind == Kind::Wait && point.node.is_empty();
         assert!(state.is_ok() || is_inner, "{what}, state at {at} ({point:?}): {}", state.unwrap_err());
     }
@@ -97,27 +97,27 @@ fn c5_every_listed_checkpoint_can_be_forked_after_pruning() {
     let graph = rounds();
     let (mut checked, mut pruned, mut undone) = (0, 0, 0);
     for seed in 0..8 {
-        let world = SideEffects::new(seed);
-        let random = |below: u64| world.sim.runtime().random() % below;
+        let fixture = StoredRunFixture::new(seed);
+        let random = |below: u64| fixture.sim.runtime().random() % below;
         let kept = [1, 2, 5, 20][(seed % 4) as usize];
-        let leg = |world: &SideEffects| Duration::from_millis(60 + world.sim.runtime().random() % 200);
-        let run = world.run(&graph, vec![]).keep_records(kept).max_iterations(100_000).timeout(leg(&world));
-        let mut outcome = world.end(run);
+        let leg = |fixture: &StoredRunFixture| Duration::from_millis(60 + fixture.sim.runtime().random() % 200);
+        let run = fixture.run(&graph, vec![]).keep_records(kept).max_iterations(100_000).timeout(leg(&fixture));
+        let mut outcome = fixture.end(run);
         for round in 0..4 {
             let what = format!("seed {seed}, round {round}, {kept} kept");
             if let Err(error) = &outcome {
                 undone += usize::from(matches!(error.compensation(), Some(Compensation::Compensated { .. })));
                 assert!(matches!(error.fault(), RunFault::Cancelled { .. } | RunFault::Node(_)), "{what}: {error}");
             }
-            checked += assert_all_can_be_forked(&world, &graph, &what);
-            pruned += usize::from(world.info("r").oldest > 1);
-            let points = listed(&world, &graph);
+            checked += assert_all_can_be_forked(&fixture, &graph, &what);
+            pruned += usize::from(fixture.info("r").oldest > 1);
+            let points = listed(&fixture, &graph);
             let to = points[random(points.len() as u64) as usize].sequence;
-            let again = world.resume(&graph, |run| run.rewind_to(to)).keep_records(kept);
-            outcome = world.end(again.max_iterations(100_000).timeout(leg(&world)));
+            let again = fixture.resume(&graph, |run| run.rewind_to(to)).keep_records(kept);
+            outcome = fixture.end(again.max_iterations(100_000).timeout(leg(&fixture)));
         }
         // The same at the end.
-        checked += assert_all_can_be_forked(&world, &graph, &format!("seed {seed}, at the end"));
+        checked += assert_all_can_be_forked(&fixture, &graph, &format!("seed {seed}, at the end"));
     }
     assert!(checked > 1_500 && pruned > 20 && undone > 3, "{checked} {pruned} {undone}");
 }
@@ -125,21 +125,21 @@ fn c5_every_listed_checkpoint_can_be_forked_after_pruning() {
 #[test]
 fn c11_log_stays_bounded_after_many_rewinds() {
     let graph = rounds();
-    let world = SideEffects::new(3);
+    let fixture = StoredRunFixture::new(3);
     for _ in 0..20 {
         let time = Duration::from_millis(300);
-        let run = match world.sim.run(async { world.store.head("r").await }) {
-            Err(_) => world.run(&graph, vec![]),
+        let run = match fixture.sim.run(async { fixture.store.head("r").await }) {
+            Err(_) => fixture.run(&graph, vec![]),
             Ok(_) => {
-                let oldest = listed(&world, &graph)[0].sequence;
-                world.resume(&graph, |run| run.rewind_to(oldest))
+                let oldest = listed(&fixture, &graph)[0].sequence;
+                fixture.resume(&graph, |run| run.rewind_to(oldest))
             }
         };
-        drop(world.end(run.keep_records(5).max_iterations(100_000).timeout(time)));
-        let info = world.info("r");
+        drop(fixture.end(run.keep_records(5).max_iterations(100_000).timeout(time)));
+        let info = fixture.info("r");
         assert!(info.head - info.oldest < 1_000, "{info:?}");
     }
-    assert!(world.info("r").head > 3_000);
+    assert!(fixture.info("r").head > 3_000);
 }
 
 /// Which of two bookings is made, and the number of turns before the run hangs.
@@ -180,30 +180,30 @@ fn bookings() -> CompiledGraph<Booking> {
 #[test]
 fn c5_records_of_another_line_of_history_keep_their_undo_payloads() {
     let graph = bookings();
-    let world = SideEffects::new(1);
-    world.stage.hang(&["hang"]);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["hang"]);
     let kept = 200;
-    let head = || world.info("r").head;
+    let head = || fixture.info("r").head;
     let go_back = |to: u64, state: Booking| {
-        let run = world.resume(&graph, |run| run.rewind_to(to).with_state(move |_| state)).keep_records(kept);
-        world.leave(run.max_iterations(10_000));
+        let run = fixture.resume(&graph, |run| run.rewind_to(to).with_state(move |_| state)).keep_records(kept);
+        fixture.leave(run.max_iterations(10_000));
         head()
     };
-    world.leave(world.run(&graph, (1, 30)).keep_records(kept));
+    fixture.leave(fixture.run(&graph, (1, 30)).keep_records(kept));
     let hotel = head() - 5;
     let inn = go_back(1, (2, 30)) - 5;
     // Rewind between the two lines until the start of both is pruned.
     go_back(hotel, (1, 150));
     let of_inn = go_back(inn, (2, 50)) - 10;
     let of_hotel = go_back(hotel, (1, 200)) - 10;
-    let info = world.info("r");
+    let info = fixture.info("r");
     assert!(info.oldest > inn && info.oldest < of_inn, "{info:?}");
-    world.stage.hang(&[]);
-    world.stage.fail(&["hang"]);
+    fixture.nodes.hang(&[]);
+    fixture.nodes.fail(&["hang"]);
     for (to, booked) in [(of_inn, "inn"), (of_hotel, "hotel")] {
-        let run = world.resume(&graph, |run| run.rewind_to(to)).keep_records(kept).max_iterations(10_000);
-        let error = world.end(run).unwrap_err();
+        let run = fixture.resume(&graph, |run| run.rewind_to(to)).keep_records(kept).max_iterations(10_000);
+        let error = fixture.end(run).unwrap_err();
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec![booked.to_string()] }), "{error}");
-        assert!(world.stage.outside.take()[0].starts_with(booked));
+        assert!(fixture.nodes.outside.take()[0].starts_with(booked));
     }
 }

@@ -1,7 +1,7 @@
 //! C3, C5: a run that is crashed at any commit, resumed, rewound, replayed and forked always
 //! reaches the same result, and no committed visit starts again under its key.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge};
 use pleach::prelude::*;
 use pleach::sim::SEEDS_VARIABLE;
 use pleach::store::{Parts, Rows, Store};
@@ -68,10 +68,10 @@ fn without_keys(names: &Names) -> Vec<&str> {
 }
 
 /// The bodies of all committed records except effects.
-fn committed(world: &SideEffects, run: &str) -> String {
-    world.sim.run(async {
-        let Ok(info) = world.store.head(run).await else { return String::new() };
-        let rows = world.store.read(run, Rows::Range(1..=info.head), Parts::Whole).await.unwrap();
+fn committed(fixture: &StoredRunFixture, run: &str) -> String {
+    fixture.sim.run(async {
+        let Ok(info) = fixture.store.head(run).await else { return String::new() };
+        let rows = fixture.store.read(run, Rows::Range(1..=info.head), Parts::Whole).await.unwrap();
         let bodies = rows.into_iter().map(|row| row.open(run).unwrap());
         let is_step = |kind| !matches!(kind, pleach::store::Kind::Effect);
         bodies.filter(|record| is_step(record.header.kind)).map(|record| String::from_utf8(record.body).unwrap()).collect()
@@ -79,17 +79,17 @@ fn committed(world: &SideEffects, run: &str) -> String {
 }
 
 fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
-    let world = SideEffects::new(seed);
-    let store = FlakyStore::new(world.store.clone());
-    let (chance, mut run, mut did) = (|below: u64| world.sim.runtime().random() % below, "r0".to_string(), [0; 5]);
+    let fixture = StoredRunFixture::new(seed);
+    let store = FlakyStore::new(fixture.store.clone());
+    let (chance, mut run, mut did) = (|below: u64| fixture.sim.runtime().random() % below, "r0".to_string(), [0; 5]);
     let mut steps = 0;
     loop {
         // The last step is not interrupted.
         let is_last = steps == 6;
         let write = if is_last { u64::MAX } else { store.writes() + 1 + chance(25) };
         store.fail_at(write, if chance(2) == 0 { WriteFailure::Lost } else { WriteFailure::Unanswered });
-        let head = world.sim.run(async { world.store.head(&run).await }).ok().map(|info| info.head);
-        let (durable, before) = (committed(&world, &run), run.clone());
+        let head = fixture.sim.run(async { fixture.store.head(&run).await }).ok().map(|info| info.head);
+        let (durable, before) = (committed(&fixture, &run), run.clone());
         let (what, options) = match (head, chance(5)) {
             (None, _) => (0, graph.run(vec![]).id(run.as_str()).checkpoint(&store)),
             (Some(_), 0 | 1) => (1, graph.resume(run.as_str()).checkpoint(&store)),
@@ -104,8 +104,8 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
         };
         did[what] += 1;
         steps += 1;
-        let outcome = world.end(world.here(options.keep_records(10_000)));
-        for (node, key) in world.stage.starts.take() {
+        let outcome = fixture.end(fixture.here(options.keep_records(10_000)));
+        for (node, key) in fixture.nodes.starts.take() {
             assert!(!durable.contains(&key), "{node} was committed and ran again; seed {seed}, step {steps}");
         }
         match outcome {
@@ -118,7 +118,7 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
             }
         }
         steps -= usize::from(is_last);
-        if world.sim.run(async { world.store.head(&run).await }).is_err() {
+        if fixture.sim.run(async { fixture.store.head(&run).await }).is_err() {
             run = before;
         }
     }
@@ -127,8 +127,8 @@ fn travel(graph: &CompiledGraph<Names>, seed: u64) -> (Names, [usize; 5]) {
 #[test]
 fn c5_random_crashes_rewinds_replays_and_forks_give_the_same_result() {
     let graph = graph();
-    let world = SideEffects::new(0);
-    let expected = world.end(world.run(&graph, vec![])).unwrap();
+    let fixture = StoredRunFixture::new(0);
+    let expected = fixture.end(fixture.run(&graph, vec![])).unwrap();
     assert_eq!(expected.len(), 21, "{:?}", without_keys(&expected));
     let seeds = std::env::var(SEEDS_VARIABLE).ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(150);
     let mut did = [0; 5];

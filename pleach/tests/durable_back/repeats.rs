@@ -1,6 +1,6 @@
 //! C3, C4, F12: what a resume repeats, what it does not, and under which keys.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
 use pleach::store::RunStatus;
@@ -19,12 +19,12 @@ fn c4_effect_with_an_empty_result_is_not_repeated() {
         })
     };
     let graph = Graph::new("nothing").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let world = SideEffects::new(1);
-    world.stage.hang(&["node"]);
-    world.leave(world.run(&graph, vec![]));
-    world.stage.hang(&[]);
-    world.end(world.resume(&graph, |run| run)).unwrap();
-    assert_eq!(world.stage.outside.len(), 1);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["node"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    fixture.nodes.hang(&[]);
+    fixture.end(fixture.resume(&graph, |run| run)).unwrap();
+    assert_eq!(fixture.nodes.outside.len(), 1);
 }
 
 #[test]
@@ -47,9 +47,9 @@ fn c3_every_visit_of_a_run_has_a_different_key() {
         .set_entry("before")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    world.end(world.run(&graph, vec![])).unwrap();
-    let starts = world.stage.starts.take();
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(fixture.run(&graph, vec![])).unwrap();
+    let starts = fixture.nodes.starts.take();
     let mut keys: Vec<&String> = starts.iter().map(|(_, key)| key).collect();
     keys.sort();
     keys.dedup();
@@ -86,20 +86,20 @@ fn f12_resume_between_two_undos_continues_the_undos() {
         .unwrap();
     // The driver crashes at the record of the second undo, or the second undo fails.
     for crashes in [true, false] {
-        let world = SideEffects::new(1);
-        world.stage.fail(&["pay"]);
-        let store = FlakyStore::new(world.store.clone());
+        let fixture = StoredRunFixture::new(1);
+        fixture.nodes.fail(&["pay"]);
+        let store = FlakyStore::new(fixture.store.clone());
         store.fail_at(if crashes { 7 } else { u64::MAX }, WriteFailure::Lost);
-        world.end(world.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
-        let status = world.info("r").status;
+        fixture.end(fixture.here(graph.run(vec![]).id("r").checkpoint(&store))).unwrap_err();
+        let status = fixture.info("r").status;
         assert_eq!(status, if crashes { RunStatus::Running } else { RunStatus::CompensationFailed });
         // The failed node would succeed now, but the run is already being undone.
-        world.stage.fail(&[]);
-        world.stage.starts.take();
-        let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+        fixture.nodes.fail(&[]);
+        fixture.nodes.starts.take();
+        let error = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err();
         // The undos of an earlier process are included.
         let undone = ["c", "b", "a"].map(String::from).to_vec();
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone }), "{error}");
-        assert_eq!((world.stage.started(), world.info("r").status), (vec![], RunStatus::Compensated));
+        assert_eq!((fixture.nodes.started(), fixture.info("r").status), (vec![], RunStatus::Compensated));
     }
 }

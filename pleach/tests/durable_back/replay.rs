@@ -1,5 +1,5 @@
 //! C5: the last node can be replayed, however few records are kept.
-use crate::common::stored::{Names, NodeFuture, SideEffects, named};
+use crate::common::stored::{Names, NodeFuture, StoredRunFixture, named};
 use pleach::prelude::*;
 
 /// `a`, and then `b`, which writes many records before it hangs or ends.
@@ -22,15 +22,15 @@ fn busy() -> CompiledGraph<Names> {
 #[test]
 fn c5_last_node_is_replayed_however_few_records_are_kept() {
     for kept in [1, 5] {
-        let (world, graph) = (SideEffects::new(1), busy());
-        world.stage.hang(&["b"]);
-        world.leave(world.run(&graph, vec![]).keep_records(kept));
-        assert_eq!(world.stage.started(), ["a", "b"]);
-        world.stage.hang(&[]);
-        let replayed = world.resume(&graph, |run| run.replay_last()).keep_records(kept);
-        assert_eq!(world.end(replayed).unwrap(), ["a", "b"]);
-        assert_eq!(world.stage.started(), ["a", "b"], "the last finished node ran again");
+        let (fixture, graph) = (StoredRunFixture::new(1), busy());
+        fixture.nodes.hang(&["b"]);
+        fixture.leave(fixture.run(&graph, vec![]).keep_records(kept));
+        assert_eq!(fixture.nodes.started(), ["a", "b"]);
+        fixture.nodes.hang(&[]);
+        let replayed = fixture.resume(&graph, |run| run.replay_last()).keep_records(kept);
+        assert_eq!(fixture.end(replayed).unwrap(), ["a", "b"]);
+        assert_eq!(fixture.nodes.started(), ["a", "b"], "the last finished node ran again");
         // The input of `a` is no longer needed.
-        assert!(world.info("r").oldest > 300, "{:?}", world.info("r"));
+        assert!(fixture.info("r").oldest > 300, "{:?}", fixture.info("r"));
     }
 }

@@ -1,6 +1,6 @@
 //! C5: a replay of the last node keeps the records of other branches, also those written after a
 //! rewind, a migration or another replay.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::Resume;
 use pleach::graph::FanOut;
 use pleach::prelude::*;
@@ -50,54 +50,54 @@ fn graph(in_subgraph: bool) -> CompiledGraph<Names> {
 const PAYS: [&str; 2] = ["pays", "pays/pays"];
 
 /// Replays the last node until the end: `a1` runs again, and nothing is paid again.
-fn replay(world: &SideEffects, graph: &CompiledGraph<Names>) {
-    world.stage.starts.take();
-    let ended = world.end(world.resume(graph, |run: Resume<Names>| run.replay_last()).extension(Pays)).unwrap();
+fn replay(fixture: &StoredRunFixture, graph: &CompiledGraph<Names>) {
+    fixture.nodes.starts.take();
+    let ended = fixture.end(fixture.resume(graph, |run: Resume<Names>| run.replay_last()).extension(Pays)).unwrap();
     assert_eq!(ended, ["start", "a1", "a2", "b1", "b2", "pays"]);
-    assert_eq!(world.stage.started().iter().filter(|node| *node == "a1").count(), 1);
-    assert_eq!(world.stage.outside.take(), ["paid"], "the other branch does not repeat its effect");
+    assert_eq!(fixture.nodes.started().iter().filter(|node| *node == "a1").count(), 1);
+    assert_eq!(fixture.nodes.outside.take(), ["paid"], "the other branch does not repeat its effect");
 }
 
 #[test]
 fn c5_replay_keeps_records_of_other_branches_after_a_rewind() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
-        let (world, graph) = (SideEffects::new(1), graph(in_subgraph));
-        world.stage.hang(&["a2", "b1", hangs]);
-        world.leave(world.run(&graph, vec![]));
-        let a1 = world.record("r", Kind::Step, "a1");
-        world.leave(world.resume(&graph, |run: Resume<Names>| run.rewind_to(a1)).extension(Pays));
-        world.stage.hang(&[]);
-        replay(&world, &graph);
+        let (fixture, graph) = (StoredRunFixture::new(1), graph(in_subgraph));
+        fixture.nodes.hang(&["a2", "b1", hangs]);
+        fixture.leave(fixture.run(&graph, vec![]));
+        let a1 = fixture.record("r", Kind::Step, "a1");
+        fixture.leave(fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(a1)).extension(Pays));
+        fixture.nodes.hang(&[]);
+        replay(&fixture, &graph);
     }
 }
 
 #[test]
 fn c5_replay_after_a_replay_keeps_records_of_other_branches() {
     for (in_subgraph, hangs) in [false, true].into_iter().zip(PAYS) {
-        let (world, graph) = (SideEffects::new(1), graph(in_subgraph));
-        world.stage.hang(&["a2", "b1"]);
-        world.leave(world.run(&graph, vec![]));
-        world.stage.hang(&["a2", "b2", hangs]);
-        world.leave(world.resume(&graph, |run| run));
-        world.leave(world.resume(&graph, |run| run).extension(Pays));
+        let (fixture, graph) = (StoredRunFixture::new(1), graph(in_subgraph));
+        fixture.nodes.hang(&["a2", "b1"]);
+        fixture.leave(fixture.run(&graph, vec![]));
+        fixture.nodes.hang(&["a2", "b2", hangs]);
+        fixture.leave(fixture.resume(&graph, |run| run));
+        fixture.leave(fixture.resume(&graph, |run| run).extension(Pays));
         // The last node is `b1`. Its replay does not finish, so then the last one is `a1`.
-        world.stage.hang(&["a2", "b1", hangs]);
-        world.leave(world.resume(&graph, |run: Resume<Names>| run.replay_last()));
-        world.stage.hang(&[]);
-        replay(&world, &graph);
+        fixture.nodes.hang(&["a2", "b1", hangs]);
+        fixture.leave(fixture.resume(&graph, |run: Resume<Names>| run.replay_last()));
+        fixture.nodes.hang(&[]);
+        replay(&fixture, &graph);
     }
 }
 
 #[test]
 fn c5_replay_after_two_rewinds_finds_the_branch_under_its_new_path() {
-    let (world, graph) = (SideEffects::new(1), graph(true));
-    world.stage.hang(&["a2", "b1", "pays/pays"]);
-    world.leave(world.run(&graph, vec![]));
+    let (fixture, graph) = (StoredRunFixture::new(1), graph(true));
+    fixture.nodes.hang(&["a2", "b1", "pays/pays"]);
+    fixture.leave(fixture.run(&graph, vec![]));
     for pays in [false, true] {
-        let to = world.info("r").head;
-        let resume = world.resume(&graph, |run: Resume<Names>| run.rewind_to(to));
-        world.leave(if pays { resume.extension(Pays) } else { resume });
+        let to = fixture.info("r").head;
+        let resume = fixture.resume(&graph, |run: Resume<Names>| run.rewind_to(to));
+        fixture.leave(if pays { resume.extension(Pays) } else { resume });
     }
-    world.stage.hang(&[]);
-    replay(&world, &graph);
+    fixture.nodes.hang(&[]);
+    replay(&fixture, &graph);
 }

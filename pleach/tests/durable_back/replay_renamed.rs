@@ -1,6 +1,6 @@
 //! C5: the last node is replayed after a migration that renamed nodes in a chain or in a cycle.
 //! Each name is translated once.
-use crate::common::stored::{Names, SideEffects, merge, named};
+use crate::common::stored::{Names, StoredRunFixture, merge, named};
 use pleach::durable::Migrations;
 use pleach::graph::FanOut;
 use pleach::prelude::*;
@@ -28,15 +28,15 @@ fn c5_replay_after_chained_or_swapped_renames_translates_each_name_once() {
     for (old, new) in [(["x", "y"], ["y", "x"]), (["x", "y"], ["y", "z"]), (["x", "y"], ["z", "x"])] {
         let migrations = Migrations::new().rename_node(old[0], new[0]).rename_node(old[1], new[1]);
         for seed in 0..20 {
-            let world = SideEffects::new(seed);
-            world.stage.hang(&old);
-            world.leave(world.run(&branches(old), vec![]));
+            let fixture = StoredRunFixture::new(seed);
+            fixture.nodes.hang(&old);
+            fixture.leave(fixture.run(&branches(old), vec![]));
             // The run is migrated and stops before any other work.
-            world.stage.hang(&new);
-            world.leave(world.resume(&branches(new), |run| run).migrations(&migrations));
-            world.stage.hang(&[]);
-            let replayed = world.resume(&branches(new), |run| run.replay_last()).migrations(&migrations);
-            assert_eq!(world.end(replayed).unwrap(), ["start", "a", new[0], "b", new[1]], "{old:?} to {new:?}, seed {seed}");
+            fixture.nodes.hang(&new);
+            fixture.leave(fixture.resume(&branches(new), |run| run).migrations(&migrations));
+            fixture.nodes.hang(&[]);
+            let replayed = fixture.resume(&branches(new), |run| run.replay_last()).migrations(&migrations);
+            assert_eq!(fixture.end(replayed).unwrap(), ["start", "a", new[0], "b", new[1]], "{old:?} to {new:?}, seed {seed}");
         }
     }
 }

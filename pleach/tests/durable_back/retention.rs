@@ -1,7 +1,7 @@
 //! C11: the log of a live run is bounded and keeps all that resume and undo need. Runs that ended
 //! long ago are removed automatically.
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use crate::common::{Log, poll_once};
 use pleach::graph::{Compensation, RunEvent};
 use pleach::prelude::*;
@@ -24,12 +24,12 @@ fn counting(to: u32) -> CompiledGraph<u32> {
 
 #[test]
 fn c11_log_of_a_long_loop_stays_bounded_and_can_be_resumed() {
-    let (world, graph) = (SideEffects::new(1), counting(10_000));
-    let store = FlakyStore::new(world.store.clone());
+    let (fixture, graph) = (StoredRunFixture::new(1), counting(10_000));
+    let store = FlakyStore::new(fixture.store.clone());
     store.fail_at(7_000, WriteFailure::Lost);
     let widths = Log::new();
     let watched = || {
-        let (inside, widths) = (world.store.clone(), widths.clone());
+        let (inside, widths) = (fixture.store.clone(), widths.clone());
         Hooks::new(move |event: &RunEvent<&u32>| {
             if let RunEvent::Checkpointed { .. } = event
                 && let Poll::Ready(Ok(info)) = poll_once(&mut inside.head("r"))
@@ -39,15 +39,15 @@ fn c11_log_of_a_long_loop_stays_bounded_and_can_be_resumed() {
         })
     };
     let run = graph.run(0).id("r").checkpoint(&store).max_iterations(20_000).hooks(watched());
-    assert!(matches!(world.end(world.here(run)).unwrap_err().fault(), RunFault::Checkpoint(_)));
+    assert!(matches!(fixture.end(fixture.here(run)).unwrap_err().fault(), RunFault::Checkpoint(_)));
     let resumed = graph.resume("r").checkpoint(&store).max_iterations(20_000).hooks(watched());
-    assert_eq!(world.end(world.here(resumed)).unwrap(), 10_000);
+    assert_eq!(fixture.end(fixture.here(resumed)).unwrap(), 10_000);
     let widths = widths.take();
     let widest = widths.iter().max().copied().unwrap_or(0);
     assert!(widths.len() > 9_000 && (100..=202).contains(&widest), "{} times, at most {widest}", widths.len());
-    let info = world.info("r");
+    let info = fixture.info("r");
     assert!(info.head > 10_000 && info.head - info.oldest >= 99, "at least the last 100: {info:?}");
-    assert_eq!(world.rows("r").len() as u64, info.head - info.oldest + 1);
+    assert_eq!(fixture.rows("r").len() as u64, info.head - info.oldest + 1);
 }
 
 #[test]
@@ -85,17 +85,17 @@ fn c11_waiting_branches_survive_the_pruning_of_busy_ones() {
         .set_entry("start")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    let run = world.run(&graph, vec![]).keep_records(10).max_iterations(10_000);
-    let cut_off = world.cut_off_after(run, Duration::from_secs(10));
-    assert!(matches!(world.end(cut_off).unwrap_err().fault(), RunFault::Cancelled { .. }));
-    let info = world.info("r");
+    let fixture = StoredRunFixture::new(1);
+    let run = fixture.run(&graph, vec![]).keep_records(10).max_iterations(10_000);
+    let cut_off = fixture.cut_off_after(run, Duration::from_secs(10));
+    assert!(matches!(fixture.end(cut_off).unwrap_err().fault(), RunFault::Cancelled { .. }));
+    let info = fixture.info("r");
     assert!(info.head > 1_000 && info.oldest > 500, "{info:?}");
-    world.stage.starts.take();
-    let end = world.end(world.resume(&graph, |run| run).keep_records(10).max_iterations(10_000)).unwrap();
-    let started: Vec<String> = world.stage.started();
+    fixture.nodes.starts.take();
+    let end = fixture.end(fixture.resume(&graph, |run| run).keep_records(10).max_iterations(10_000)).unwrap();
+    let started: Vec<String> = fixture.nodes.started();
     assert_eq!(started, ["1", "join"]);
-    assert_eq!(world.stage.outside.len(), 1, "the effect was not repeated");
+    assert_eq!(fixture.nodes.outside.len(), 1, "the effect was not repeated");
     assert_eq!(
         (end.len(), &end[0], &end[1], &end[199]),
         (201, &"0 1000".to_string(), &"1 3".to_string(), &"199 2".to_string())
@@ -137,13 +137,13 @@ fn c11_pruning_keeps_what_a_failed_commit_would_have_replaced() {
     let mut cut_off = 0;
     for millis in 60..70 {
         for write in 55..80 {
-            let world = SideEffects::new(write);
-            let store = FlakyStore::new(world.store.clone());
+            let fixture = StoredRunFixture::new(write);
+            let store = FlakyStore::new(fixture.store.clone());
             store.fail_at(write, WriteFailure::Lost);
             let begun = graph.run(vec![millis.to_string()]).id("r").checkpoint(&store).keep_records(1);
-            cut_off += usize::from(world.end(world.here(begun)).is_err());
+            cut_off += usize::from(fixture.end(fixture.here(begun)).is_err());
             let resumed = graph.resume("r").checkpoint(&store).keep_records(1);
-            let end = world.end(world.here(resumed)).unwrap_or_else(|error| panic!("{millis} ms, write {write}: {error}"));
+            let end = fixture.end(fixture.here(resumed)).unwrap_or_else(|error| panic!("{millis} ms, write {write}: {error}"));
             assert_eq!(end.len(), 1 + 201 + 4, "{millis} ms, write {write}");
         }
     }
@@ -179,75 +179,75 @@ fn c11_undo_payloads_survive_pruning() {
         .set_entry("book")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    world.stage.hang(&["count"]);
-    world.leave(world.run(&graph, 0).max_iterations(10_000).keep_records(10));
-    assert!(world.info("r").oldest > 1_000);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["count"]);
+    fixture.leave(fixture.run(&graph, 0).max_iterations(10_000).keep_records(10));
+    assert!(fixture.info("r").oldest > 1_000);
     // Another driver must find the undoable visits before it prunes.
-    world.stage.hang(&[]);
-    world.stage.fail(&[]);
-    let store = FlakyStore::new(world.store.clone());
+    fixture.nodes.hang(&[]);
+    fixture.nodes.fail(&[]);
+    let store = FlakyStore::new(fixture.store.clone());
     store.fail_at(1_000, WriteFailure::Lost);
     let resumed = graph.resume("r").checkpoint(&store).max_iterations(10_000).keep_records(10);
-    assert!(matches!(world.end(world.here(resumed)).unwrap_err().fault(), RunFault::Checkpoint(_)));
-    assert!(world.info("r").oldest > 2_000);
-    let error = world.end(world.resume(&graph, |run| run).max_iterations(2_600).keep_records(10)).unwrap_err();
+    assert!(matches!(fixture.end(fixture.here(resumed)).unwrap_err().fault(), RunFault::Checkpoint(_)));
+    assert!(fixture.info("r").oldest > 2_000);
+    let error = fixture.end(fixture.resume(&graph, |run| run).max_iterations(2_600).keep_records(10)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::MaxIterations { .. }), "{error}");
-    let rewound = world.info("r").head - 5;
-    world.stage.fail(&["count"]);
-    let error = world.end(world.resume(&graph, |run| run.rewind_to(rewound).with_state(|_| 1_500)).max_iterations(10_000));
+    let rewound = fixture.info("r").head - 5;
+    fixture.nodes.fail(&["count"]);
+    let error = fixture.end(fixture.resume(&graph, |run| run.rewind_to(rewound).with_state(|_| 1_500)).max_iterations(10_000));
     let undone = vec!["again".to_string(), "book".to_string()];
     assert_eq!(error.unwrap_err().compensation(), Some(&Compensation::Compensated { undone }));
-    assert_eq!(world.stage.outside.take(), ["booking 1", "booking 0"]);
+    assert_eq!(fixture.nodes.outside.take(), ["booking 1", "booking 0"]);
 }
 
 #[test]
 fn c11_runs_that_ended_a_month_ago_are_removed() {
-    let (world, graph) = (SideEffects::new(1), counting(1));
-    let run = |id: String| world.here(graph.run(0).id(id).checkpoint(&world.store));
-    let is_there = |id: &str| match world.sim.run(async { world.store.head(id).await }) {
+    let (fixture, graph) = (StoredRunFixture::new(1), counting(1));
+    let run = |id: String| fixture.here(graph.run(0).id(id).checkpoint(&fixture.store));
+    let is_there = |id: &str| match fixture.sim.run(async { fixture.store.head(id).await }) {
         Ok(_) => true,
         Err(StoreError::RunNotFound { .. }) => false,
         Err(error) => panic!("{error}"),
     };
     // One run finished, one failed, and one is still open.
-    world.end(run("finished".into())).unwrap();
+    fixture.end(run("finished".into())).unwrap();
     let hanging = Graph::new("hanging").add_node("a", named("a")).add_edge("a", END).set_entry("a").compile().unwrap();
-    world.stage.fail(&["a"]);
-    world.end(world.here(hanging.run(vec![]).id("failed").checkpoint(&world.store))).unwrap_err();
-    world.stage.fail(&[]);
-    world.stage.hang(&["a"]);
-    world.leave(world.here(hanging.run(vec![]).id("open").checkpoint(&world.store)));
-    world.sim.run(world.sim.sleep(DAY * 29));
-    world.end(run("later".into())).unwrap();
+    fixture.nodes.fail(&["a"]);
+    fixture.end(fixture.here(hanging.run(vec![]).id("failed").checkpoint(&fixture.store))).unwrap_err();
+    fixture.nodes.fail(&[]);
+    fixture.nodes.hang(&["a"]);
+    fixture.leave(fixture.here(hanging.run(vec![]).id("open").checkpoint(&fixture.store)));
+    fixture.sim.run(fixture.sim.sleep(DAY * 29));
+    fixture.end(run("later".into())).unwrap();
     for n in 0..1_000 {
-        world.end(run(format!("early {n}"))).unwrap();
+        fixture.end(run(format!("early {n}"))).unwrap();
     }
     assert!(is_there("finished") && is_there("failed"), "a month has not passed");
-    world.sim.run(world.sim.sleep(DAY * 2));
+    fixture.sim.run(fixture.sim.sleep(DAY * 2));
     let mut begun = 0;
     while is_there("finished") || is_there("failed") {
-        world.end(run(format!("late {begun}"))).unwrap();
+        fixture.end(run(format!("late {begun}"))).unwrap();
         begun += 1;
         assert!(begun < 1_000, "they are never removed");
     }
     assert!(begun > 1, "not every run prunes");
     assert!(is_there("open") && is_there("later"), "open runs and runs that ended later stay");
-    assert_eq!(world.info("open").status, RunStatus::Running);
+    assert_eq!(fixture.info("open").status, RunStatus::Running);
 }
 
 #[test]
 fn c11_retention_of_ended_runs_is_configurable() {
-    let (world, graph) = (SideEffects::new(1), counting(1));
-    let run = |id: String, kept| world.here(graph.run(0).id(id).checkpoint(&world.store).keep_ended(kept));
-    world.end(run("first".into(), DAY)).unwrap();
-    world.sim.run(world.sim.sleep(DAY + Duration::from_secs(1)));
+    let (fixture, graph) = (StoredRunFixture::new(1), counting(1));
+    let run = |id: String, kept| fixture.here(graph.run(0).id(id).checkpoint(&fixture.store).keep_ended(kept));
+    fixture.end(run("first".into(), DAY)).unwrap();
+    fixture.sim.run(fixture.sim.sleep(DAY + Duration::from_secs(1)));
     for n in 0..500 {
-        world.end(run(format!("{n}"), DAY * 2)).unwrap();
+        fixture.end(run(format!("{n}"), DAY * 2)).unwrap();
     }
-    assert!(world.sim.run(async { world.store.head("first").await }).is_ok());
+    assert!(fixture.sim.run(async { fixture.store.head("first").await }).is_ok());
     for n in 500..1_000 {
-        world.end(run(format!("{n}"), DAY)).unwrap();
+        fixture.end(run(format!("{n}"), DAY)).unwrap();
     }
-    assert!(world.sim.run(async { world.store.head("first").await }).is_err());
+    assert!(fixture.sim.run(async { fixture.store.head("first").await }).is_err());
 }

@@ -1,6 +1,6 @@
 //! C5: a run continues from any of its records, and its last node can be replayed. Nothing is
 //! deleted, and later visits have new keys.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use pleach::durable::{Checkpoint, ResumeError};
 use pleach::graph::Compensation;
 use pleach::prelude::*;
@@ -64,42 +64,42 @@ fn store_error<S>(error: &RunError<S>) -> &StoreError {
 
 #[test]
 fn c5_rewound_run_continues_from_there_and_nothing_is_deleted() {
-    let (world, graph) = (SideEffects::new(1), chain());
-    assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["a", "b", "c"]);
-    let (first, before) = (world.stage.starts.take(), world.rows("r"));
+    let (fixture, graph) = (StoredRunFixture::new(1), chain());
+    assert_eq!(fixture.end(fixture.run(&graph, vec![])).unwrap(), ["a", "b", "c"]);
+    let (first, before) = (fixture.nodes.starts.take(), fixture.rows("r"));
     // After "a", as if "b" had not run.
-    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap(), ["a", "b", "c"]);
-    let again = world.stage.starts.take();
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(2))).unwrap(), ["a", "b", "c"]);
+    let again = fixture.nodes.starts.take();
     assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert!(again.iter().all(|(_, key)| first.iter().all(|(_, old)| old != key)), "{first:?} {again:?}");
-    let rows = world.rows("r");
+    let rows = fixture.rows("r");
     assert_eq!((&rows[..4], rows.len()), (&before[..], 7));
-    let info = world.info("r");
+    let info = fixture.info("r");
     assert_eq!((info.status, info.lease_until), (RunStatus::Finished, None));
-    let history = world.history(&graph, "r");
+    let history = fixture.history(&graph, "r");
     let Checkpoint { kind, parent, next, visits, .. } = &history[4];
     assert_eq!((*kind, *parent, next, *visits), (Kind::Rewind, 2, &Some(Place::Node("b".into())), 1));
     // Once more, from the record of the rewind.
-    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(5))).unwrap(), ["a", "b", "c"]);
-    assert_eq!(world.stage.started(), ["b", "c"]);
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(5))).unwrap(), ["a", "b", "c"]);
+    assert_eq!(fixture.nodes.started(), ["b", "c"]);
 }
 
 #[test]
 fn c5_rewind_to_any_record_leads_to_the_same_result() {
     for seed in 0..10 {
-        let (world, graph) = (SideEffects::new(seed), wide());
-        assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), WIDE);
-        let last = world.info("r").head;
-        let firsts = world.stage.starts.take();
+        let (fixture, graph) = (StoredRunFixture::new(seed), wide());
+        assert_eq!(fixture.end(fixture.run(&graph, vec![])).unwrap(), WIDE);
+        let last = fixture.info("r").head;
+        let firsts = fixture.nodes.starts.take();
         let mut keys: Vec<String> = firsts.into_iter().map(|(_, key)| key).collect();
         for to in 1..=last {
-            let history = world.history(&graph, "r");
+            let history = fixture.history(&graph, "r");
             let done = history[..to as usize].iter().filter(|one| matches!(one.kind, Kind::Step | Kind::Arrive)).count();
             // The nodes inside the subgraph are followed by the step of the subgraph, which is not
             // a start.
             let subs = history[..to as usize].iter().filter(|one| one.node == "sub").count();
-            assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap(), WIDE, "{to}, seed {seed}");
-            let starts = world.stage.starts.take();
+            assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(to))).unwrap(), WIDE, "{to}, seed {seed}");
+            let starts = fixture.nodes.starts.take();
             assert_eq!(starts.len(), WIDE.len() - (done - subs), "{to}, seed {seed}: {starts:?}");
             for (node, key) in starts {
                 assert!(!keys.contains(&key), "{node} had this key before; rewound to {to}, seed {seed}");
@@ -127,16 +127,16 @@ fn c5_rewind_keeps_earlier_effects_and_gives_later_ones_new_keys() {
         })
     };
     let graph = Graph::new("effects").add_node("node", node).add_edge("node", END).set_entry("node").compile().unwrap();
-    let world = SideEffects::new(1);
-    assert_eq!(world.end(world.run(&graph, vec![])).unwrap(), ["one #1", "two #2"]);
-    let first = world.stage.outside.take();
+    let fixture = StoredRunFixture::new(1);
+    assert_eq!(fixture.end(fixture.run(&graph, vec![])).unwrap(), ["one #1", "two #2"]);
+    let first = fixture.nodes.outside.take();
     // Record 1 is the start, 2 and 3 are the effects, 4 is the step.
-    let state = world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap();
-    let second = world.stage.outside.take();
+    let state = fixture.end(fixture.resume(&graph, |run| run.rewind_to(2))).unwrap();
+    let second = fixture.nodes.outside.take();
     assert_eq!(state, ["one #1", "two #1"], "the first result is reused, the second effect runs again");
     assert!(second.len() == 1 && second[0].starts_with("two") && second[0] != first[1], "{first:?} {second:?}");
-    world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
-    let third = world.stage.outside.take();
+    fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap();
+    let third = fixture.nodes.outside.take();
     assert_eq!(third.len(), 2, "a replayed node repeats all effects");
     assert!(third.iter().all(|effect| !first.contains(effect) && !second.contains(effect)));
 }
@@ -168,32 +168,32 @@ fn c5_rewound_failed_run_undoes_what_was_undoable_at_that_record() {
         .set_entry("flight")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let undone = |error: RunError<Names>| match error.compensation() {
         Some(Compensation::Compensated { undone }) => undone.clone(),
         other => panic!("{other:?}: {error}"),
     };
-    world.stage.fail(&["pay"]);
-    assert_eq!(undone(world.end(world.run(&graph, vec![])).unwrap_err()), ["hotel", "flight"]);
-    assert_eq!(world.info("r").status, RunStatus::Compensated);
-    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    fixture.nodes.fail(&["pay"]);
+    assert_eq!(undone(fixture.end(fixture.run(&graph, vec![])).unwrap_err()), ["hotel", "flight"]);
+    assert_eq!(fixture.info("r").status, RunStatus::Compensated);
+    let error = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Compensated, .. }), "{error}");
     // After "flight": the hotel is booked again under another key, and so is its undo.
-    let first = world.stage.outside.take();
-    assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["hotel", "flight"]);
-    let second = world.stage.outside.take();
+    let first = fixture.nodes.outside.take();
+    assert_eq!(undone(fixture.end(fixture.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["hotel", "flight"]);
+    let second = fixture.nodes.outside.take();
     assert_eq!((first[0] == second[0], first[1] == second[1]), (false, true), "{first:?} {second:?}");
     // Before "flight": nothing can be undone.
-    world.stage.fail(&["hotel"]);
-    assert_eq!(undone(world.end(world.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["flight"]);
-    world.stage.fail(&["flight"]);
-    let error = world.end(world.resume(&graph, |run| run.rewind_to(1))).unwrap_err();
-    assert_eq!((error.compensation(), world.info("r").status), (None, RunStatus::Failed));
-    world.stage.fail(&[]);
-    world.stage.starts.take();
-    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(3))).unwrap(), ["flight", "hotel", "pay"]);
-    assert_eq!(world.stage.started(), ["pay"]);
-    assert_eq!(world.info("r").status, RunStatus::Finished);
+    fixture.nodes.fail(&["hotel"]);
+    assert_eq!(undone(fixture.end(fixture.resume(&graph, |run| run.rewind_to(2))).unwrap_err()), ["flight"]);
+    fixture.nodes.fail(&["flight"]);
+    let error = fixture.end(fixture.resume(&graph, |run| run.rewind_to(1))).unwrap_err();
+    assert_eq!((error.compensation(), fixture.info("r").status), (None, RunStatus::Failed));
+    fixture.nodes.fail(&[]);
+    fixture.nodes.starts.take();
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(3))).unwrap(), ["flight", "hotel", "pay"]);
+    assert_eq!(fixture.nodes.started(), ["pay"]);
+    assert_eq!(fixture.info("r").status, RunStatus::Finished);
 }
 
 #[test]
@@ -204,64 +204,64 @@ fn c5_rewind_to_a_pruned_or_unknown_record_changes_nothing() {
         .set_entry("turn")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    world.end(world.run(&graph, vec![]).keep_records(10)).unwrap();
-    let before = world.info("r");
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(fixture.run(&graph, vec![]).keep_records(10)).unwrap();
+    let before = fixture.info("r");
     assert!(before.oldest > 200 && before.head == 301, "{before:?}");
-    let error = world.end(world.resume(&graph, |run| run.rewind_to(50))).unwrap_err();
+    let error = fixture.end(fixture.resume(&graph, |run| run.rewind_to(50))).unwrap_err();
     let StoreError::Pruned { run, oldest } = store_error(&error) else { panic!("{error}") };
     assert_eq!((run.as_str(), *oldest), ("r", before.oldest));
     assert!(error.to_string().contains(&before.oldest.to_string()), "{error}");
     for unknown in [0, 302, u64::MAX] {
-        let error = world.end(world.resume(&graph, |run| run.rewind_to(unknown))).unwrap_err();
+        let error = fixture.end(fixture.resume(&graph, |run| run.rewind_to(unknown))).unwrap_err();
         let error = store_error(&error);
         assert!(matches!(error, StoreError::NoSuchRow { head: 301, .. }), "{unknown}: {error}");
     }
-    let error = world.end(world.here(graph.resume("missing").rewind_to(1).checkpoint(&world.store))).unwrap_err();
+    let error = fixture.end(fixture.here(graph.resume("missing").rewind_to(1).checkpoint(&fixture.store))).unwrap_err();
     assert!(matches!(store_error(&error), StoreError::RunNotFound { .. }), "{error}");
-    let after = world.info("r");
+    let after = fixture.info("r");
     assert_eq!((after.head, after.status, after.owner), (before.head, before.status, None));
     let to = before.oldest;
-    assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(to))).unwrap().len(), 300);
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(to))).unwrap().len(), 300);
 }
 
 #[test]
 fn c5_last_node_is_replayed_with_a_new_key() {
-    let (world, graph) = (SideEffects::new(1), chain());
-    world.stage.hang(&["a"]);
-    world.leave(world.run(&graph, vec![]));
-    let error = world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
+    let (fixture, graph) = (StoredRunFixture::new(1), chain());
+    fixture.nodes.hang(&["a"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    let error = fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Resume(ResumeError::NothingToReplay { .. })), "{error}");
-    world.stage.hang(&["c"]);
-    world.leave(world.resume(&graph, |run| run));
-    let first = world.stage.starts.take();
-    world.stage.hang(&[]);
-    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
-    let again = world.stage.starts.take();
+    fixture.nodes.hang(&["c"]);
+    fixture.leave(fixture.resume(&graph, |run| run));
+    let first = fixture.nodes.starts.take();
+    fixture.nodes.hang(&[]);
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
+    let again = fixture.nodes.starts.take();
     assert_eq!(again.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     assert!(!first.contains(&again[0]));
     // For an ended run, and right after a replay: records of a rewind are not steps.
-    world.stage.fail(&["c"]);
-    world.end(world.resume(&graph, |run| run.replay_last())).unwrap_err();
-    assert_eq!(world.stage.started(), ["c"]);
-    world.stage.fail(&[]);
-    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
-    assert_eq!(world.stage.started(), ["b", "c"]);
+    fixture.nodes.fail(&["c"]);
+    fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap_err();
+    assert_eq!(fixture.nodes.started(), ["c"]);
+    fixture.nodes.fail(&[]);
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap(), ["a", "b", "c"]);
+    assert_eq!(fixture.nodes.started(), ["b", "c"]);
 }
 
 #[test]
 fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
     for seed in 0..20 {
         // The last branch to arrive: the join has followed, and "after" hangs.
-        let (world, graph) = (SideEffects::new(seed), wide());
-        world.stage.hang(&["after"]);
-        world.leave(world.run(&graph, vec![]));
-        let arrived: Vec<Checkpoint> = world.history(&graph, "r");
+        let (fixture, graph) = (StoredRunFixture::new(seed), wide());
+        fixture.nodes.hang(&["after"]);
+        fixture.leave(fixture.run(&graph, vec![]));
+        let arrived: Vec<Checkpoint> = fixture.history(&graph, "r");
         let last = arrived.iter().rev().find(|one| matches!(one.kind, Kind::Arrive | Kind::Step)).unwrap();
-        world.stage.hang(&[]);
-        world.stage.starts.take();
-        assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
-        let started = world.stage.started();
+        fixture.nodes.hang(&[]);
+        fixture.nodes.starts.take();
+        assert_eq!(fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
+        let started = fixture.nodes.started();
         let expected: &[&str] = match last.node.as_str() {
             // A replay of a subgraph runs all of its nodes.
             "sub" => &["sub/in1", "sub/in2", "after"],
@@ -272,15 +272,15 @@ fn c5_replay_in_a_fan_out_leaves_other_branches_unchanged() {
         assert_eq!(started, expected, "seed {seed}");
     }
     // In the middle: "d1" is the last node; all else stays, including effects.
-    let (world, graph) = (SideEffects::new(3), wide());
-    world.stage.hang(&["d1", "d2"]);
-    world.leave(world.run(&graph, vec![]));
-    world.stage.hang(&["d2"]);
-    world.leave(world.resume(&graph, |run| run));
-    world.stage.hang(&[]);
-    world.stage.starts.take();
-    assert_eq!(world.end(world.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
-    let mut started = world.stage.started();
+    let (fixture, graph) = (StoredRunFixture::new(3), wide());
+    fixture.nodes.hang(&["d1", "d2"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    fixture.nodes.hang(&["d2"]);
+    fixture.leave(fixture.resume(&graph, |run| run));
+    fixture.nodes.hang(&[]);
+    fixture.nodes.starts.take();
+    assert_eq!(fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap(), WIDE);
+    let mut started = fixture.nodes.started();
     started.sort();
     assert_eq!(started, ["after", "d1", "d2", "d3"]);
 }
@@ -314,31 +314,31 @@ fn c5_replay_keeps_effects_recorded_later_by_other_branches() {
         .set_entry("before")
         .compile()
         .unwrap();
-    let world = SideEffects::new(1);
-    world.stage.hang(&["slow", "quick2"]);
-    world.leave(world.run(&graph, vec![]));
-    assert_eq!((world.stage.outside.len(), world.info("r").head), (1, 4), "the effect is the last record");
-    world.stage.hang(&[]);
-    world.stage.starts.take();
-    let end = world.end(world.resume(&graph, |run| run.replay_last())).unwrap();
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["slow", "quick2"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    assert_eq!((fixture.nodes.outside.len(), fixture.info("r").head), (1, 4), "the effect is the last record");
+    fixture.nodes.hang(&[]);
+    fixture.nodes.starts.take();
+    let end = fixture.end(fixture.resume(&graph, |run| run.replay_last())).unwrap();
     assert_eq!(end, ["before", "quick", "quick2", "slow", "after"]);
-    assert_eq!((world.stage.outside.len(), world.stage.started()[0].as_str()), (1, "quick"));
+    assert_eq!((fixture.nodes.outside.len(), fixture.nodes.started()[0].as_str()), (1, "quick"));
 }
 
 #[test]
 fn c5_any_record_of_a_rewind_selects_the_whole_rewind() {
-    let (world, graph) = (SideEffects::new(1), wide());
-    world.stage.hang(&["d2"]);
-    world.leave(world.run(&graph, vec![]));
-    let head = world.info("r").head;
-    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
-    let parts: Vec<Checkpoint> = world.history(&graph, "r").into_iter().filter(|one| one.kind == Kind::Rewind).collect();
+    let (fixture, graph) = (StoredRunFixture::new(1), wide());
+    fixture.nodes.hang(&["d2"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    let head = fixture.info("r").head;
+    fixture.leave(fixture.resume(&graph, |run| run.rewind_to(head)));
+    let parts: Vec<Checkpoint> = fixture.history(&graph, "r").into_iter().filter(|one| one.kind == Kind::Rewind).collect();
     assert!(parts.len() > 3, "{parts:?}");
-    world.stage.hang(&[]);
+    fixture.nodes.hang(&[]);
     for part in parts {
-        world.stage.starts.take();
-        assert_eq!(world.end(world.resume(&graph, |run| run.rewind_to(part.sequence))).unwrap(), WIDE);
-        assert_eq!(world.stage.started(), ["d2", "d3", "after"], "{part:?}");
+        fixture.nodes.starts.take();
+        assert_eq!(fixture.end(fixture.resume(&graph, |run| run.rewind_to(part.sequence))).unwrap(), WIDE);
+        assert_eq!(fixture.nodes.started(), ["d2", "d3", "after"], "{part:?}");
     }
 }
 
@@ -360,7 +360,7 @@ fn charging_after(name: &'static str, seconds: u64) -> impl Fn(NodeContext, Name
 
 #[test]
 fn c5_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     let graph = Graph::new("two")
         .add_node("first", named("first"))
         .add_node("a1", charging_after("a1", 0))
@@ -373,11 +373,11 @@ fn c5_replay_after_a_rewind_repeats_no_effect_of_another_branch() {
         .set_entry("first")
         .compile()
         .unwrap();
-    world.stage.hang(&["a2", "b"]);
-    world.leave(world.run(&graph, vec![]));
-    assert_eq!(world.stage.outside.take(), ["a1", "b"]);
-    let head = world.info("r").head;
-    world.leave(world.resume(&graph, |run| run.rewind_to(head)));
-    world.leave(world.resume(&graph, |run| run.replay_last()));
-    assert_eq!(world.stage.outside.take(), ["a1"]);
+    fixture.nodes.hang(&["a2", "b"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    assert_eq!(fixture.nodes.outside.take(), ["a1", "b"]);
+    let head = fixture.info("r").head;
+    fixture.leave(fixture.resume(&graph, |run| run.rewind_to(head)));
+    fixture.leave(fixture.resume(&graph, |run| run.replay_last()));
+    assert_eq!(fixture.nodes.outside.take(), ["a1"]);
 }

@@ -1,6 +1,6 @@
 //! C7: a run of another graph version is rejected with both versions named, or migrated: its
 //! states, its node names and its shape.
-use crate::common::stored::{Names, NodeControl, NodeFuture, SideEffects, merge, named};
+use crate::common::stored::{Names, NodeControl, NodeFuture, StoredRunFixture, merge, named};
 use crate::common::{INJECTED, quiet};
 use pleach::durable::{Migrations, ResumeError};
 use pleach::graph::Compensation;
@@ -97,47 +97,47 @@ fn migrations() -> Migrations {
 }
 
 /// A run of schema 1 that hangs at these nodes.
-fn stopped_at(seed: u64, nodes: &[&str]) -> SideEffects {
-    let world = SideEffects::new(seed);
-    world.stage.hang(nodes);
-    world.leave(world.run(&graph::<One>(), one()).schema(1));
-    world.stage.hang(&[]);
-    world.stage.starts.take();
-    world
+fn stopped_at(seed: u64, nodes: &[&str]) -> StoredRunFixture {
+    let fixture = StoredRunFixture::new(seed);
+    fixture.nodes.hang(nodes);
+    fixture.leave(fixture.run(&graph::<One>(), one()).schema(1));
+    fixture.nodes.hang(&[]);
+    fixture.nodes.starts.take();
+    fixture
 }
 
 #[test]
 fn c7_other_graph_shape_or_schema_is_rejected_with_both_named() {
-    let world = stopped_at(1, &["m"]);
-    let before = world.info("r");
+    let fixture = stopped_at(1, &["m"]);
+    let before = fixture.info("r");
     let rejected = |error: RunError<One>| match error.into_fault() {
         RunFault::Mismatch(error) => error,
         other => panic!("{other}"),
     };
-    let error = rejected(world.end(world.resume(&graph::<One>(), |run| run).schema(2)).unwrap_err());
+    let error = rejected(fixture.end(fixture.resume(&graph::<One>(), |run| run).schema(2)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "2"));
-    let error = rejected(world.end(world.resume(&graph::<One>(), |run| run).schema(0)).unwrap_err());
+    let error = rejected(fixture.end(fixture.resume(&graph::<One>(), |run| run).schema(0)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("schema", "1", "0"));
     let shape = |name| Graph::<One>::new(name).add_node("m", step).add_edge("m", END).set_entry("m").compile().unwrap();
     let other = shape("essay");
-    let error = rejected(world.end(world.resume(&other, |run| run).schema(1)).unwrap_err());
+    let error = rejected(fixture.end(fixture.resume(&other, |run| run).schema(1)).unwrap_err());
     assert_eq!(
         (error.what, error.stored.as_str(), error.given.as_str()),
         ("fingerprint", graph::<One>().fingerprint(), other.fingerprint())
     );
     // State migrations do not apply to the shape, and a graph of another name is never accepted.
     let migrations = migrations();
-    let error = rejected(world.end(world.resume(&other, |run| run).schema(3).migrations(&migrations)).unwrap_err());
+    let error = rejected(fixture.end(fixture.resume(&other, |run| run).schema(3).migrations(&migrations)).unwrap_err());
     assert_eq!(error.what, "fingerprint");
     let all = migrations.accept_compatible();
-    let error = rejected(world.end(world.resume(&shape("poem"), |run| run).schema(1).migrations(&all)).unwrap_err());
+    let error = rejected(fixture.end(fixture.resume(&shape("poem"), |run| run).schema(1).migrations(&all)).unwrap_err());
     assert_eq!((error.what, error.stored.as_str(), error.given.as_str()), ("graph", "essay", "poem"));
     // The same for attach and fork.
-    let attached = world.run(&graph::<One>(), one()).schema(2).attach();
-    assert_eq!(rejected(world.end(attached).unwrap_err()).what, "schema");
-    let forked = world.resume(&graph::<One>(), |run| run.fork_as("f")).schema(2);
-    assert_eq!(rejected(world.end(forked).unwrap_err()).what, "schema");
-    assert_eq!(world.info("r"), before);
+    let attached = fixture.run(&graph::<One>(), one()).schema(2).attach();
+    assert_eq!(rejected(fixture.end(attached).unwrap_err()).what, "schema");
+    let forked = fixture.resume(&graph::<One>(), |run| run.fork_as("f")).schema(2);
+    assert_eq!(rejected(fixture.end(forked).unwrap_err()).what, "schema");
+    assert_eq!(fixture.info("r"), before);
 }
 
 #[test]
@@ -145,20 +145,20 @@ fn c7_migration_steps_compose_and_are_durable_before_anything_runs() {
     // In the fan-out with "b" done, between the two, in the map with stored items, and after it.
     for (hanging, starts) in [(&["c"][..], 5), (&["m"], 4), (&["item"], 3), (&["last"], 1)] {
         for seed in 0..5 {
-            let world = stopped_at(seed, hanging);
-            let (graph, done) = (graph::<Three>(), world.info("r"));
-            world.stage.hang(&["b", "c", "m", "item", "last"]);
-            world.leave(world.resume(&graph, |run| run).schema(3).migrations(&migrations()));
-            let info = world.info("r");
+            let fixture = stopped_at(seed, hanging);
+            let (graph, done) = (graph::<Three>(), fixture.info("r"));
+            fixture.nodes.hang(&["b", "c", "m", "item", "last"]);
+            fixture.leave(fixture.resume(&graph, |run| run).schema(3).migrations(&migrations()));
+            let info = fixture.info("r");
             assert_eq!(info.version, GraphVersion { fingerprint: graph.fingerprint().into(), schema: 3 });
             assert!(info.head > done.head);
             // From now on it is a run of schema 3 and needs no migration.
-            world.stage.hang(&[]);
-            world.stage.starts.take();
-            let end = world.end(world.resume(&graph, |run| run).schema(3)).unwrap();
+            fixture.nodes.hang(&[]);
+            fixture.nodes.starts.take();
+            let end = fixture.end(fixture.resume(&graph, |run| run).schema(3)).unwrap();
             assert_eq!((&end.names[..], end.steps), (&["x".to_string()][..], 5), "{hanging:?}, seed {seed}");
             // Steps before the migration do not count into the sum.
-            assert_eq!(world.stage.started().len(), starts, "{hanging:?}");
+            assert_eq!(fixture.nodes.started().len(), starts, "{hanging:?}");
             assert!(end.sum >= 100 && end.sum < 150, "{end:?}");
         }
     }
@@ -166,25 +166,25 @@ fn c7_migration_steps_compose_and_are_durable_before_anything_runs() {
 
 #[test]
 fn c7_fork_is_migrated_but_its_origin_is_not() {
-    let world = stopped_at(1, &["item"]);
-    let (info, rows) = (world.info("r"), world.rows("r"));
-    let forked = world.resume(&graph::<Three>(), |run| run.fork_as("f")).schema(3).migrations(&migrations());
-    assert_eq!(world.end(forked).unwrap().names, ["x"]);
-    assert_eq!((world.info("r"), world.rows("r")), (info, rows));
-    assert_eq!(world.info("f").version.schema, 3);
-    assert_eq!(world.end(world.resume(&graph::<One>(), |run| run).schema(1)).unwrap().steps, 5);
+    let fixture = stopped_at(1, &["item"]);
+    let (info, rows) = (fixture.info("r"), fixture.rows("r"));
+    let forked = fixture.resume(&graph::<Three>(), |run| run.fork_as("f")).schema(3).migrations(&migrations());
+    assert_eq!(fixture.end(forked).unwrap().names, ["x"]);
+    assert_eq!((fixture.info("r"), fixture.rows("r")), (info, rows));
+    assert_eq!(fixture.info("f").version.schema, 3);
+    assert_eq!(fixture.end(fixture.resume(&graph::<One>(), |run| run).schema(1)).unwrap().steps, 5);
 }
 
 #[test]
 fn c7_failed_migration_names_the_record_and_changes_nothing() {
     quiet();
-    let world = stopped_at(1, &["m"]);
-    let (head, rows) = (world.info("r").head, world.rows("r"));
+    let fixture = stopped_at(1, &["m"]);
+    let (head, rows) = (fixture.info("r").head, fixture.rows("r"));
     let rejected = |migrations: Migrations| {
-        let error = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations)).unwrap_err();
-        let info = world.info("r");
+        let error = fixture.end(fixture.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations)).unwrap_err();
+        let info = fixture.info("r");
         assert_eq!((info.owner, info.version.schema), (None, 1), "{error}");
-        assert_eq!(world.rows("r"), rows);
+        assert_eq!(fixture.rows("r"), rows);
         error.into_fault()
     };
     let same = |state: Value| Ok::<_, Infallible>(state);
@@ -199,14 +199,14 @@ fn c7_failed_migration_names_the_record_and_changes_nothing() {
     let fault = rejected(Migrations::new().state(1, same).state(2, same));
     let RunFault::Checkpoint(error) = &fault else { panic!("{fault}") };
     assert_eq!(error.op, "decode");
-    let valid =
-        world.resume(&graph::<Three>(), |run| run.validate(|state: &Three| if state.sum == 100 { Err("100") } else { Ok(()) }));
-    let error = world.end(valid.schema(3).migrations(&migrations())).unwrap_err();
+    let valid = fixture
+        .resume(&graph::<Three>(), |run| run.validate(|state: &Three| if state.sum == 100 { Err("100") } else { Ok(()) }));
+    let error = fixture.end(valid.schema(3).migrations(&migrations())).unwrap_err();
     assert!(
         matches!(error.fault(), RunFault::Resume(ResumeError::Invalid { .. })),
         "validation follows the migration: {error}"
     );
-    assert_eq!(world.rows("r"), rows);
+    assert_eq!(fixture.rows("r"), rows);
 }
 
 /// `first` → `middle` (a subgraph) → `last`, with these names. `first` can be undone.
@@ -248,35 +248,35 @@ fn c7_renamed_nodes_are_found_in_subgraphs_and_by_their_undos() {
     let renames =
         Migrations::new().rename_node("a", "z").rename_node("z", "a").rename_node("m", "n").rename_node("m/in", "n/inner");
     for (hangs, starts) in [("m/in", &["n/inner", "n/more", "a"][..]), ("m/more", &["n/more", "a"]), ("z", &["a"])] {
-        let world = SideEffects::new(1);
-        world.stage.hang(&[hangs]);
-        world.leave(world.run(&old, vec![]));
-        let first = world.stage.starts.take();
-        world.stage.hang(&[]);
-        world.stage.fail(&["a"]);
-        let error = world.end(world.resume(&new, |run| run).migrations(&renames)).unwrap_err();
+        let fixture = StoredRunFixture::new(1);
+        fixture.nodes.hang(&[hangs]);
+        fixture.leave(fixture.run(&old, vec![]));
+        let first = fixture.nodes.starts.take();
+        fixture.nodes.hang(&[]);
+        fixture.nodes.fail(&["a"]);
+        let error = fixture.end(fixture.resume(&new, |run| run).migrations(&renames)).unwrap_err();
         assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["z".into()] }), "{error}");
-        assert_eq!(world.stage.started(), starts);
+        assert_eq!(fixture.nodes.started(), starts);
         // The undo has the same key as without a migration.
-        let undone = world.stage.outside.take();
-        world.stage.fail(&["z"]);
-        let twin = SideEffects::new(1);
-        twin.stage.fail(&["z"]);
+        let undone = fixture.nodes.outside.take();
+        fixture.nodes.fail(&["z"]);
+        let twin = StoredRunFixture::new(1);
+        twin.nodes.fail(&["z"]);
         twin.end(twin.run(&old, vec![])).unwrap_err();
-        assert_eq!(undone, twin.stage.outside.take());
+        assert_eq!(undone, twin.nodes.outside.take());
         assert!(!first.is_empty());
     }
     // With a missing name nothing is changed.
-    let world = SideEffects::new(1);
-    world.stage.hang(&["m/in"]);
-    world.leave(world.run(&old, vec![]));
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["m/in"]);
+    fixture.leave(fixture.run(&old, vec![]));
     // The run is inside the subgraph `m`, whose new name is not given.
-    let before = world.rows("r");
+    let before = fixture.rows("r");
     let fewer = Migrations::new().rename_node("a", "z").rename_node("z", "a");
-    let error = world.end(world.resume(&new, |run| run).migrations(&fewer)).unwrap_err();
+    let error = fixture.end(fixture.resume(&new, |run| run).migrations(&fewer)).unwrap_err();
     let RunFault::Mismatch(mismatch) = error.fault() else { panic!("{error}") };
     assert_eq!((mismatch.what, mismatch.stored.as_str()), ("node", "m"));
-    assert_eq!((world.rows("r"), world.info("r").owner), (before, None));
+    assert_eq!((fixture.rows("r"), fixture.info("r").owner), (before, None));
 }
 
 #[test]
@@ -297,31 +297,31 @@ fn c7_changed_shape_is_accepted_if_all_current_nodes_still_fit() {
     };
     let old = shape(false, &["b1", "b2", "b3"], false);
     let stopped_at = |node: &str| {
-        let world = SideEffects::new(1);
-        world.stage.hang(&[node]);
-        world.leave(world.run(&old, vec![]));
-        world.stage.hang(&[]);
-        world.stage.starts.take();
-        world
+        let fixture = StoredRunFixture::new(1);
+        fixture.nodes.hang(&[node]);
+        fixture.leave(fixture.run(&old, vec![]));
+        fixture.nodes.hang(&[]);
+        fixture.nodes.starts.take();
+        fixture
     };
     let accept = Migrations::new().accept_compatible();
     // A node was added at the end, and a branch after the started ones.
-    let world = stopped_at("b2");
+    let fixture = stopped_at("b2");
     let wider = shape(true, &["b1", "b2", "b3", "b4"], false);
     assert_eq!(
-        world.end(world.resume(&wider, |run| run).migrations(&accept)).unwrap(),
+        fixture.end(fixture.resume(&wider, |run| run).migrations(&accept)).unwrap(),
         ["a", "b1", "b2", "b3", "b4", "c", "d", "e"]
     );
-    assert_eq!(world.info("r").version.fingerprint, wider.fingerprint());
+    assert_eq!(fixture.info("r").version.fingerprint, wider.fingerprint());
     // "b3" has arrived but no longer exists; "c" is inside a branch now.
     for (hangs, new) in [("b2", shape(false, &["b1", "b2"], false)), ("c", shape(false, &["b1"], true))] {
-        let world = stopped_at(hangs);
-        let error = world.end(world.resume(&new, |run| run).migrations(&accept)).unwrap_err();
+        let fixture = stopped_at(hangs);
+        let error = fixture.end(fixture.resume(&new, |run| run).migrations(&accept)).unwrap_err();
         assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "node"), "{hangs}: {error}");
-        assert_eq!(world.info("r").version.fingerprint, old.fingerprint());
+        assert_eq!(fixture.info("r").version.fingerprint, old.fingerprint());
     }
-    let world = stopped_at("d");
-    let error = world.end(world.resume(&old, |run| run).schema(9).migrations(&accept)).unwrap_err();
+    let fixture = stopped_at("d");
+    let error = fixture.end(fixture.resume(&old, |run| run).schema(9).migrations(&accept)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Mismatch(mismatch) if mismatch.what == "schema"), "{error}");
 }
 
@@ -330,32 +330,32 @@ fn c7_migrated_run_continues_its_undos() {
     let old = trip("a", "m", "in", "z");
     let (new, renames) = (trip("b", "m", "in", "z"), Migrations::new().rename_node("a", "b"));
     // The driver crashes after the failure was recorded, before the undos.
-    let world = SideEffects::new(1);
-    world.stage.fail(&["z"]);
-    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.fail(&["z"]);
+    let store = crate::common::flaky_store::FlakyStore::new(fixture.store.clone());
     store.fail_at(6, crate::common::flaky_store::WriteFailure::Lost);
-    let run = world.here(old.run(vec![]).id("r").checkpoint(&store));
-    world.end(run).unwrap_err();
-    assert_eq!(world.info("r").status, RunStatus::Running, "{:?}", world.history(&old, "r"));
-    world.record("r", Kind::End, "z");
-    world.stage.outside.take();
-    world.stage.starts.take();
-    let error = world.end(world.resume(&new, |run| run).migrations(&renames)).unwrap_err();
+    let run = fixture.here(old.run(vec![]).id("r").checkpoint(&store));
+    fixture.end(run).unwrap_err();
+    assert_eq!(fixture.info("r").status, RunStatus::Running, "{:?}", fixture.history(&old, "r"));
+    fixture.record("r", Kind::End, "z");
+    fixture.nodes.outside.take();
+    fixture.nodes.starts.take();
+    let error = fixture.end(fixture.resume(&new, |run| run).migrations(&renames)).unwrap_err();
     assert_eq!(error.compensation(), Some(&Compensation::Compensated { undone: vec!["b".into()] }), "{error}");
-    assert_eq!((world.info("r").status, world.stage.started()), (RunStatus::Compensated, vec![]));
+    assert_eq!((fixture.info("r").status, fixture.nodes.started()), (RunStatus::Compensated, vec![]));
 }
 
 #[test]
 fn c7_finished_run_returns_its_migrated_state() {
-    let world = SideEffects::new(1);
-    world.end(world.run(&graph::<One>(), one()).schema(1)).unwrap();
-    world.stage.starts.take();
-    let end = world.end(world.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations())).unwrap();
+    let fixture = StoredRunFixture::new(1);
+    fixture.end(fixture.run(&graph::<One>(), one()).schema(1)).unwrap();
+    fixture.nodes.starts.take();
+    let end = fixture.end(fixture.resume(&graph::<Three>(), |run| run).schema(3).migrations(&migrations())).unwrap();
     assert_eq!(end, Three { names: vec!["x".into()], steps: 5, sum: 100 });
-    let info = world.info("r");
+    let info = fixture.info("r");
     assert_eq!((info.status, info.owner, info.version.schema), (RunStatus::Finished, None, 3));
-    assert!(world.stage.started().is_empty());
-    assert_eq!(world.end(world.resume(&graph::<Three>(), |run| run).schema(3)).unwrap(), end);
+    assert!(fixture.nodes.started().is_empty());
+    assert_eq!(fixture.end(fixture.resume(&graph::<Three>(), |run| run).schema(3)).unwrap(), end);
 }
 
 #[test]
@@ -373,10 +373,10 @@ fn c7_states_inside_a_subgraph_have_separate_migrations() {
             .compile()
             .unwrap()
     }
-    let world = SideEffects::new(1);
-    world.stage.hang(&["sub/m"]);
-    world.leave(world.run(&nested(graph::<One>()), 1).schema(1));
-    world.stage.hang(&[]);
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["sub/m"]);
+    fixture.leave(fixture.run(&nested(graph::<One>()), 1).schema(1));
+    fixture.nodes.hang(&[]);
     let steps = |migrations: Migrations| {
         let inside = |from, key: &'static str, value: Value| {
             move |mut state: Value| {
@@ -393,7 +393,7 @@ fn c7_states_inside_a_subgraph_have_separate_migrations() {
         )
     };
     let outer = Migrations::new().state(1, Ok::<_, Infallible>).state(2, Ok::<_, Infallible>);
-    let end = world.end(world.resume(&nested(graph::<Three>()), |run| run).schema(3).migrations(&steps(outer))).unwrap();
+    let end = fixture.end(fixture.resume(&nested(graph::<Three>()), |run| run).schema(3).migrations(&steps(outer))).unwrap();
     // "m", one item (the last) and "last" count into the sum.
     assert_eq!(end, 1 + 100 + 30);
 }

@@ -2,7 +2,7 @@
 //! permanently.
 use crate::common::Log;
 use crate::common::slow_store::SlowStore;
-use crate::common::stored::{Names, SideEffects, named};
+use crate::common::stored::{Names, StoredRunFixture, named};
 use pleach::durable::RunRemote;
 use pleach::graph::{Policy, Retry};
 use pleach::prelude::*;
@@ -29,25 +29,25 @@ fn is_overdue<T>(outcome: &Result<T, RunError<T>>) -> bool {
 
 #[test]
 fn c16_deadline_counts_across_drivers_and_ends_the_run() {
-    let (world, graph) = (SideEffects::new(1), two());
-    world.stage.hang(&["b"]);
-    let began = world.sim.now();
+    let (fixture, graph) = (StoredRunFixture::new(1), two());
+    fixture.nodes.hang(&["b"]);
+    let began = fixture.sim.now();
     // The driver is cancelled from above: the run stays open.
-    let cut_off = world.cut_off_after(world.run(&graph, vec![]).timeout(seconds(100)), seconds(40));
-    assert!(is_overdue(&world.end(cut_off)));
-    assert_eq!(world.info("r").status, RunStatus::Running);
-    assert_eq!(world.info("r").deadline, Some(Timestamp::from_millis(100_000)));
+    let cut_off = fixture.cut_off_after(fixture.run(&graph, vec![]).timeout(seconds(100)), seconds(40));
+    assert!(is_overdue(&fixture.end(cut_off)));
+    assert_eq!(fixture.info("r").status, RunStatus::Running);
+    assert_eq!(fixture.info("r").deadline, Some(Timestamp::from_millis(100_000)));
     // The first deadline counts.
-    let resumed = world.resume(&graph, |run| run).timeout(seconds(1_000));
-    assert!(is_overdue(&world.end(resumed)));
-    assert_eq!(world.sim.now().since(began), seconds(100));
-    let info = world.info("r");
+    let resumed = fixture.resume(&graph, |run| run).timeout(seconds(1_000));
+    assert!(is_overdue(&fixture.end(resumed)));
+    assert_eq!(fixture.sim.now().since(began), seconds(100));
+    let info = fixture.info("r");
     assert_eq!((info.status, info.owner, info.wake_at), (RunStatus::Cancelled, None, None));
-    assert_eq!(world.rows("r").last().unwrap().open_header("r").unwrap().kind, Kind::End);
+    assert_eq!(fixture.rows("r").last().unwrap().open_header("r").unwrap().kind, Kind::End);
     // The run has ended permanently, and its outcome names the reason.
-    let error = world.end(world.resume(&graph, |run| run)).unwrap_err();
+    let error = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Ended { status: RunStatus::Cancelled, .. }), "{error}");
-    let outcome = world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future());
+    let outcome = fixture.sim.run(graph.outcome_of("r", &fixture.store).runtime(fixture.sim.runtime()).into_future());
     let error = outcome.unwrap_err();
     let RunFault::Cancelled { node, cause: Cause::DeadlineExceeded, was_executing: true, .. } = error.fault() else {
         panic!("{error}")
@@ -66,36 +66,36 @@ fn c16_rewind_replay_new_state_and_fork_start_a_new_deadline() {
     ];
     for (how, id) in cases {
         for timeout in [None, Some(seconds(500))] {
-            let (world, graph) = (SideEffects::new(1), two());
-            world.stage.hang(&["b"]);
-            assert!(is_overdue(&world.end(world.run(&graph, vec![]).timeout(seconds(10)))));
-            let now = world.sim.now();
-            let resumed = world.resume(&graph, how);
-            let resumed = timeout.map_or(world.resume(&graph, how), |timeout| resumed.timeout(timeout));
-            world.leave(resumed);
-            assert_eq!(world.sim.now().since(now), seconds(60), "the old deadline no longer applies");
+            let (fixture, graph) = (StoredRunFixture::new(1), two());
+            fixture.nodes.hang(&["b"]);
+            assert!(is_overdue(&fixture.end(fixture.run(&graph, vec![]).timeout(seconds(10)))));
+            let now = fixture.sim.now();
+            let resumed = fixture.resume(&graph, how);
+            let resumed = timeout.map_or(fixture.resume(&graph, how), |timeout| resumed.timeout(timeout));
+            fixture.leave(resumed);
+            assert_eq!(fixture.sim.now().since(now), seconds(60), "the old deadline no longer applies");
             let due = timeout.map(|timeout| Timestamp::default().after(now.since_start() + timeout));
-            assert_eq!(world.info(id).deadline, due, "{id}");
-            world.stage.hang(&[]);
-            let resumed = world.here(graph.resume(id.to_string()).checkpoint(&world.store));
-            assert_eq!(world.end(resumed).unwrap().last().unwrap(), "b");
+            assert_eq!(fixture.info(id).deadline, due, "{id}");
+            fixture.nodes.hang(&[]);
+            let resumed = fixture.here(graph.resume(id.to_string()).checkpoint(&fixture.store));
+            assert_eq!(fixture.end(resumed).unwrap().last().unwrap(), "b");
         }
     }
 }
 
 #[test]
 fn c16_deadline_of_a_resume_is_stored_with_its_first_commit() {
-    let (world, graph) = (SideEffects::new(1), two());
-    world.stage.hang(&["a"]);
-    world.leave(world.run(&graph, vec![]));
-    assert_eq!(world.info("r").deadline, None);
+    let (fixture, graph) = (StoredRunFixture::new(1), two());
+    fixture.nodes.hang(&["a"]);
+    fixture.leave(fixture.run(&graph, vec![]));
+    assert_eq!(fixture.info("r").deadline, None);
     // Without a commit nothing is stored.
-    world.leave(world.resume(&graph, |run| run).timeout(seconds(300)));
-    assert_eq!(world.info("r").deadline, None);
-    world.stage.hang(&["b"]);
-    let now = world.sim.now();
-    world.leave(world.resume(&graph, |run| run).timeout(seconds(300)));
-    assert_eq!(world.info("r").deadline, Some(Timestamp::default().after(now.since_start() + seconds(300))));
+    fixture.leave(fixture.resume(&graph, |run| run).timeout(seconds(300)));
+    assert_eq!(fixture.info("r").deadline, None);
+    fixture.nodes.hang(&["b"]);
+    let now = fixture.sim.now();
+    fixture.leave(fixture.resume(&graph, |run| run).timeout(seconds(300)));
+    assert_eq!(fixture.info("r").deadline, Some(Timestamp::default().after(now.since_start() + seconds(300))));
 }
 
 #[test]
@@ -176,32 +176,32 @@ fn c16_waiting_run_is_due_at_its_deadline_and_a_worker_ends_it() {
 
 #[test]
 fn c16_opening_a_run_is_bounded_by_its_deadline() {
-    let (world, graph) = (SideEffects::new(1), two());
-    world.stage.hang(&["b"]);
-    world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
-    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
+    let (fixture, graph) = (StoredRunFixture::new(1), two());
+    fixture.nodes.hang(&["b"]);
+    fixture.leave(fixture.run(&graph, vec![]).timeout(seconds(100)));
+    let store = crate::common::flaky_store::FlakyStore::new(fixture.store.clone());
     store.stall_reads();
-    let resumed = world.here(graph.resume("r").checkpoint(&store));
-    assert!(is_overdue(&world.end(resumed)));
-    assert_eq!(world.sim.now().since_start(), seconds(100));
-    let info = world.info("r");
+    let resumed = fixture.here(graph.resume("r").checkpoint(&store));
+    assert!(is_overdue(&fixture.end(resumed)));
+    assert_eq!(fixture.sim.now().since_start(), seconds(100));
+    let info = fixture.info("r");
     assert_eq!((info.status, info.owner), (RunStatus::Running, None), "no driver could end it");
     // The next driver that can read the run ends it.
-    assert!(is_overdue(&world.end(world.resume(&graph, |run| run))));
-    assert_eq!(world.info("r").status, RunStatus::Cancelled);
+    assert!(is_overdue(&fixture.end(fixture.resume(&graph, |run| run))));
+    assert_eq!(fixture.info("r").status, RunStatus::Cancelled);
 }
 
 #[test]
 fn c12_unanswered_release_does_not_block_the_driver() {
-    let (world, graph) = (SideEffects::new(1), two());
-    world.stage.hang(&["b"]);
-    world.leave(world.run(&graph, vec![]).timeout(seconds(100)));
-    let store = crate::common::flaky_store::FlakyStore::new(world.store.clone());
+    let (fixture, graph) = (StoredRunFixture::new(1), two());
+    fixture.nodes.hang(&["b"]);
+    fixture.leave(fixture.run(&graph, vec![]).timeout(seconds(100)));
+    let store = crate::common::flaky_store::FlakyStore::new(fixture.store.clone());
     store.stall_reads();
     store.stall_releases();
-    let resumed = world.here(graph.resume("r").checkpoint(&store));
-    assert!(is_overdue(&world.end(resumed)));
-    assert!(world.sim.now().since_start() <= seconds(105));
+    let resumed = fixture.here(graph.resume("r").checkpoint(&store));
+    assert!(is_overdue(&fixture.end(resumed)));
+    assert!(fixture.sim.now().since_start() <= seconds(105));
 }
 
 #[test]
@@ -215,16 +215,16 @@ fn c16_deadline_undoes_nothing_and_does_not_stop_undos() {
     };
     let graph = Graph::new("undo").add_node("a", named("a")).compensate("a", undo).add_node("b", named("b"));
     let graph = graph.add_edge("a", "b").add_edge("b", END).set_entry("a").compile().unwrap();
-    let world = SideEffects::new(1);
-    world.stage.hang(&["b"]);
-    assert!(is_overdue(&world.end(world.run(&graph, vec![]).timeout(seconds(10)))));
-    assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Cancelled, 0));
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.hang(&["b"]);
+    assert!(is_overdue(&fixture.end(fixture.run(&graph, vec![]).timeout(seconds(10)))));
+    assert_eq!((fixture.info("r").status, fixture.nodes.outside.len()), (RunStatus::Cancelled, 0));
     // A run that failed in time is undone beyond its deadline.
-    let world = SideEffects::new(1);
-    world.stage.fail(&["b"]);
-    let error = world.end(world.run(&graph, vec![]).timeout(seconds(10))).unwrap_err();
+    let fixture = StoredRunFixture::new(1);
+    fixture.nodes.fail(&["b"]);
+    let error = fixture.end(fixture.run(&graph, vec![]).timeout(seconds(10))).unwrap_err();
     assert!(matches!(error.fault(), RunFault::Node(_)), "{error}");
-    assert_eq!((world.info("r").status, world.stage.outside.len()), (RunStatus::Compensated, 1));
+    assert_eq!((fixture.info("r").status, fixture.nodes.outside.len()), (RunStatus::Compensated, 1));
 }
 
 #[test]
@@ -240,31 +240,31 @@ fn f7_zero_timeout_expires_before_anything_starts() {
         let graph = Graph::new("zero").add_node("node", node).policy("node", policy).add_edge("node", END).set_entry("node");
         graph.compile().unwrap()
     };
-    let world = SideEffects::new(1);
+    let fixture = StoredRunFixture::new(1);
     // The timeout of a run, in memory and stored.
     let plain = graph(Policy::new());
-    let error = world.end(world.here(plain.run(7)).timeout(Duration::ZERO)).unwrap_err();
+    let error = fixture.end(fixture.here(plain.run(7)).timeout(Duration::ZERO)).unwrap_err();
     assert!(
         matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, was_executing: false, .. }),
         "{error}"
     );
     assert_eq!(error.into_state(), Some(7));
-    let error = world.end(world.run(&plain, 7).timeout(Duration::ZERO)).unwrap_err();
+    let error = fixture.end(fixture.run(&plain, 7).timeout(Duration::ZERO)).unwrap_err();
     assert!(
         matches!(error.fault(), RunFault::Cancelled { cause: Cause::DeadlineExceeded, was_executing: false, .. }),
         "{error}"
     );
-    assert_eq!((world.info("r").status, error.into_state()), (RunStatus::Cancelled, Some(7)));
+    assert_eq!((fixture.info("r").status, error.into_state()), (RunStatus::Cancelled, Some(7)));
     // The timeout of a node, in memory and stored: every attempt fails.
     let zero = graph(Policy::new().timeout(Duration::ZERO).retry(Retry::times(3)));
-    for run in [zero.run(7), zero.run(7).id("s").checkpoint(&world.store)] {
-        let error = world.end(world.here(run)).unwrap_err();
+    for run in [zero.run(7), zero.run(7).id("s").checkpoint(&fixture.store)] {
+        let error = fixture.end(fixture.here(run)).unwrap_err();
         let RunFault::Node(failed) = error.fault() else { panic!("{error}") };
         assert!((failed.attempt, failed.reason.to_string().contains("0ns")) == (3, true), "{error}");
         assert_eq!(error.into_state(), Some(7));
     }
     let once = graph(Policy::new().timeout(Duration::ZERO));
-    let error = world.end(world.here(once.run(7))).unwrap_err();
+    let error = fixture.end(fixture.here(once.run(7))).unwrap_err();
     assert_eq!(error.into_state(), Some(7), "no node consumed it");
     assert_eq!(starts.load(SeqCst), 0);
 }

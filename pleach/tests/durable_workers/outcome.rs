@@ -1,6 +1,6 @@
 //! F5: `outcome_of` reports the failure of a run exactly as its driver does.
 use crate::common::flaky_store::FlakyStore;
-use crate::common::stored::SideEffects;
+use crate::common::stored::StoredRunFixture;
 use pleach::graph::{During, FanOut, RunOptions};
 use pleach::prelude::*;
 
@@ -33,9 +33,10 @@ fn forked(fan_out: FanOut<u32>, items: fn(&u32) -> Vec<u32>) -> CompiledGraph<u3
 
 /// The fault as the driver sees it and as `outcome_of` returns it. Their texts are equal.
 fn faults(graph: &CompiledGraph<u32>, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>) -> [RunFault; 2] {
-    let world = SideEffects::new(1);
-    let driven = world.end(how(world.run(graph, 1))).unwrap_err();
-    let waited = world.sim.run(graph.outcome_of("r", &world.store).runtime(world.sim.runtime()).into_future()).unwrap_err();
+    let fixture = StoredRunFixture::new(1);
+    let driven = fixture.end(how(fixture.run(graph, 1))).unwrap_err();
+    let waited =
+        fixture.sim.run(graph.outcome_of("r", &fixture.store).runtime(fixture.sim.runtime()).into_future()).unwrap_err();
     assert_eq!(driven.fault().to_string(), waited.fault().to_string());
     [driven.into_fault(), waited.into_fault()]
 }
@@ -80,10 +81,10 @@ fn f5_outcome_of_a_panic_names_the_panicking_code() {
 fn f5_checkpoint_error_names_its_run_and_gives_advice() {
     let graph = routed(|_| "b");
     let error_text = |at: u64, how: fn(RunOptions<'static, u32>) -> RunOptions<'static, u32>| {
-        let world = SideEffects::new(1);
-        let store = FlakyStore::new(world.store.clone());
+        let fixture = StoredRunFixture::new(1);
+        let store = FlakyStore::new(fixture.store.clone());
         store.down_from(at);
-        let error = world.end(how(world.here(graph.run(1).id("r").checkpoint(&store)))).unwrap_err();
+        let error = fixture.end(how(fixture.here(graph.run(1).id("r").checkpoint(&store)))).unwrap_err();
         let RunFault::Checkpoint(why) = error.fault() else { panic!("{error}") };
         assert_eq!(why.run, "r");
         why.to_string()
@@ -95,11 +96,11 @@ fn f5_checkpoint_error_names_its_run_and_gives_advice() {
     ] {
         assert!(text.contains("run \"r\"") && text.contains(advice), "{text}");
     }
-    let world = SideEffects::new(1);
-    let unknown = world.end(world.resume(&graph, |run| run)).unwrap_err().to_string();
+    let fixture = StoredRunFixture::new(1);
+    let unknown = fixture.end(fixture.resume(&graph, |run| run)).unwrap_err().to_string();
     assert!(unknown.contains("run \"r\"") && unknown.contains("`list`"), "{unknown}");
     let nan = Graph::new("nan").add_node("n", |_: f64| async { Ok::<_, String>(f64::NAN) }).add_edge("n", END).set_entry("n");
-    let error = world.end(world.run(&nan.compile().unwrap(), 1.0)).unwrap_err().to_string();
+    let error = fixture.end(fixture.run(&nan.compile().unwrap(), 1.0)).unwrap_err().to_string();
     assert!(
         error.contains("run \"r\"") && error.contains("node \"n\"") && error.contains("deserialize to an equal value"),
         "{error}"

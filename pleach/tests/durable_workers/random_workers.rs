@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 const LEASE: Duration = Duration::from_millis(400);
 
-/// Time limit of a simulation, in virtual time. A run that cannot be driven finally rests for
+/// Time limit of a simulation, in virtual time. A run that cannot be driven is finally delayed for
 /// minutes.
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 /// How a run is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum WriteFailure {
+enum PlannedEnd {
     Finishes,
     /// It fails at its last node and is undone.
     Fails,
@@ -36,7 +36,7 @@ enum WriteFailure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Spec {
     id: String,
-    fate: WriteFailure,
+    end: PlannedEnd,
     signals: u32,
     items: u32,
 }
@@ -44,12 +44,12 @@ struct Spec {
 impl Spec {
     fn draw(sim: &Sim, number: usize) -> Self {
         let random = |below| sim.runtime().random() % below;
-        let fate = match random(5) {
-            0 => WriteFailure::Unstorable,
-            1 => WriteFailure::Fails,
-            _ => WriteFailure::Finishes,
+        let end = match random(5) {
+            0 => PlannedEnd::Unstorable,
+            1 => PlannedEnd::Fails,
+            _ => PlannedEnd::Finishes,
         };
-        Self { id: format!("run {number}"), fate, signals: random(4) as u32, items: random(4) as u32 }
+        Self { id: format!("run {number}"), end, signals: random(4) as u32, items: random(4) as u32 }
     }
 
     /// Everything that the run is charged for.
@@ -135,11 +135,11 @@ async fn collect<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Re
 async fn end<const UNIT: u64>(cx: NodeContext, mut state: State<UNIT>) -> Result<State<UNIT>, String> {
     let approved: bool = cx.interrupt("approve", &state.paid).await;
     outside(&cx).take_time().await;
-    match state.spec.fate {
+    match state.spec.end {
         _ if !approved => Err("not approved".into()),
-        WriteFailure::Finishes => Ok(state),
-        WriteFailure::Fails => Err("must fail".into()),
-        WriteFailure::Unstorable => {
+        PlannedEnd::Finishes => Ok(state),
+        PlannedEnd::Fails => Err("must fail".into()),
+        PlannedEnd::Unstorable => {
             state.rate = f64::NAN;
             Ok(state)
         }
@@ -277,8 +277,7 @@ impl Simulation<'_> {
             let mut left = Vec::new();
             for spec in &self.specs {
                 let status = self.info(spec).await.status;
-                let is_over =
-                    if spec.fate == WriteFailure::Unstorable { status == RunStatus::Stuck } else { status.has_ended() };
+                let is_over = if spec.end == PlannedEnd::Unstorable { status == RunStatus::Stuck } else { status.has_ended() };
                 if !is_over {
                     left.push(spec);
                 }
@@ -300,11 +299,11 @@ impl Simulation<'_> {
             let info = self.info(spec).await;
             let (charged, refunded) = (self.outside.bank.charges(&spec.id), self.outside.bank.refunds(&spec.id));
             assert_eq!(charged, spec.charges(), "{spec:?}");
-            match spec.fate {
-                WriteFailure::Fails => assert_eq!((info.status, &refunded), (RunStatus::Compensated, &charged), "{spec:?}"),
+            match spec.end {
+                PlannedEnd::Fails => assert_eq!((info.status, &refunded), (RunStatus::Compensated, &charged), "{spec:?}"),
                 _ => assert!(refunded.is_empty(), "{spec:?}: {refunded:?}"),
             }
-            if spec.fate == WriteFailure::Unstorable {
+            if spec.end == PlannedEnd::Unstorable {
                 let reason = info.trouble.unwrap_or_default();
                 assert!(reason.contains("does not come back") || reason.contains("JSON"), "{spec:?}: {reason}");
                 continue;
@@ -344,7 +343,7 @@ fn c15_random_compositions_agree_with_a_model() {
 #[test]
 fn c6_run_recreated_under_live_drivers_is_driven_once() {
     explore(0..40, |sim| {
-        let spec = Spec { id: "again".into(), fate: WriteFailure::Finishes, signals: 0, items: 2 };
+        let spec = Spec { id: "again".into(), end: PlannedEnd::Finishes, signals: 0, items: 2 };
         let outside = Outside { bank: Bank::default(), clock: sim.runtime() };
         let simulation = Simulation { sim, store: MemoryStore::on(sim.runtime()), outside, specs: vec![spec.clone()] };
         sim.run(async {
