@@ -10,8 +10,8 @@
 //! Invariants:
 //! 1. At most one pause or resume and at most one cancel are queued.
 //! 2. A lane that finds the run paused is woken by the next `release`.
-//! 3. `resume` clears `is_paused` before it takes the wakers under the lock. A lane checks `is_paused`
-//!    again under the lock, so no lane is stored after the release that would wake it.
+//! 3. `resume` clears `is_paused` before it takes the wakers under the lock. A lane checks
+//!    `is_paused` again under the lock, so no lane is stored after the release that would wake it.
 
 use crate::control::Command;
 use crate::control::remote::RunControlError;

@@ -69,10 +69,11 @@ pub enum RunMessage {
 /// next driver takes it exactly once. For an in-memory run, messages are lost when the run ends.
 ///
 /// # Errors
-/// All methods that send return a [`RunControlError`]: [`Gone`](RunControlError::Gone) if the run has left the
-/// tree, [`Ended`](RunControlError::Ended) if a stored run has ended, [`Full`](RunControlError::Full) if the
-/// inbox of an in-memory run is full, [`Json`](RunControlError::Json) if the payload cannot be
-/// serialised, [`Store`](RunControlError::Store) if the store failed.
+/// All methods that send return a [`RunControlError`]: [`Gone`](RunControlError::Gone) if the run
+/// has left the tree, [`Ended`](RunControlError::Ended) if a stored run has ended,
+/// [`Full`](RunControlError::Full) if the inbox of an in-memory run is full,
+/// [`Json`](RunControlError::Json) if the payload cannot be serialised,
+/// [`Store`](RunControlError::Store) if the store failed.
 ///
 /// # Cancel safety
 /// If a sending future is dropped, the message may or may not have been delivered. Use

@@ -174,7 +174,7 @@ pub enum During {
     Node,
     /// The router that follows the node.
     Router,
-    /// The items of a `map`.
+    /// The function that returns the items of a `map`.
     Split,
     /// `Clone` of the state, for branches, retries, fallbacks and
     /// [`keep_state`](crate::RunOptions::keep_state).

@@ -103,8 +103,8 @@ impl InboxReader {
 }
 
 impl RunLog {
-    /// Returns the number up to which messages were read. All numbers up to `last_message` existed before
-    /// the read.
+    /// Returns the number up to which messages were read. All numbers up to `last_message` existed
+    /// before the read.
     pub(crate) fn note_read(&self, messages: &[InboxMessage], last_message: u64) -> u64 {
         let mut state = self.lock();
         let last = messages.last().map_or(last_message, |last| last.number);

@@ -70,8 +70,8 @@ impl<S: Send + 'static> Resume<S> {
     ///
     /// # Errors
     /// If the node cannot decode the answer, or no interrupt with this key waits, the resume ends
-    /// with [`AnswerRejected`](crate::RunFault::AnswerRejected). The answer is not stored and the run
-    /// keeps waiting.
+    /// with [`AnswerRejected`](crate::RunFault::AnswerRejected). The answer is not stored and the
+    /// run keeps waiting.
     pub fn resume_with(mut self, key: impl AsRef<str>, answer: &(impl Serialize + ?Sized)) -> Self {
         self.answers.push((answer_name(key.as_ref()), serde_json::to_vec(answer)));
         self

@@ -24,8 +24,8 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
     /// [`Unavailable`](crate::store::StoreError::Unavailable)) are retried with backoff for at most
     /// three quarters of the [`lease`](Self::lease). Hooks get
     /// [`StoreUnavailable`](crate::RunEvent::StoreUnavailable) at the first failure and
-    /// [`StoreRecovered`](crate::RunEvent::StoreRecovered) at the recovery. The creation and the claim
-    /// of a run are not retried.
+    /// [`StoreRecovered`](crate::RunEvent::StoreRecovered) at the recovery. The creation and the
+    /// claim of a run are not retried.
     ///
     /// # Errors
     /// - [`Exists`](crate::RunFault::Exists): the store already has a run with this id. See

@@ -225,7 +225,8 @@ pub trait Store: Send + Sync + 'static {
     /// is added and the number of the first message is returned. That holds even after the first
     /// message was taken or pruned.
     ///
-    /// A command always fits; [`NewMessage::against_queued`] decides which earlier commands it replaces.
+    /// A command always fits; [`NewMessage::against_queued`] decides which earlier commands it
+    /// replaces.
     ///
     /// # Errors
     /// - [`Ended`](StoreError::Ended) if the run has ended.

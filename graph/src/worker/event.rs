@@ -163,8 +163,8 @@ impl DriveResult {
             RunFault::Paused { keys, .. } => over(RunEnd::Waits { keys: keys.clone() }),
             RunFault::Fenced { .. } => over(RunEnd::Lost),
             RunFault::Cancelled { .. } => Self::Cancelled,
-            // The driver rejects only cancelled and compensated runs. Ready claims return live runs,
-            // so only a store that breaks this contract leads here.
+            // The driver rejects only cancelled and compensated runs. Ready claims return live
+            // runs, so only a store that breaks this contract leads here.
             RunFault::Ended { status: RunStatus::Cancelled, .. } => over(RunEnd::Cancelled),
             RunFault::Ended { .. } => over(RunEnd::Failed { error: error.to_string() }),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),

@@ -40,8 +40,8 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
         newer.close(Duration::ZERO).await;
     });
     let delays = delays.take();
-    // The delays grow to a minute: the worker neither floods the store nor blocks a newer worker for
-    // long.
+    // The delays grow to a minute: the worker neither floods the store nor blocks a newer worker
+    // for long.
     assert!(delays.len() > TAKEOVERS_MAX as usize && delays.len() < 200, "{delays:?}");
     assert!(*delays.last().unwrap() <= Duration::from_secs(60) && delays[0] <= Duration::from_secs(1), "{delays:?}");
 }

@@ -75,8 +75,8 @@ pub async fn c6_recreated_run_is_another_instance(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().instance, first.run.instance + 1);
 }
 
-/// A run that cannot be executed is delayed unless it gets a message, and becomes stuck with its reason
-/// in the end.
+/// A run that cannot be executed is delayed unless it gets a message, and becomes stuck with its
+/// reason in the end.
 pub async fn c13_troubled_run_rests_and_becomes_stuck(store: &dyn Store) {
     let first = create(store, held("r")).await;
     let troubled = |delay| Release::Failed { reason: "a state that is not a number".into(), delay };
@@ -111,8 +111,8 @@ pub async fn c13_troubled_run_rests_and_becomes_stuck(store: &dyn Store) {
     assert_eq!(store.head("r").await.unwrap().status, RunStatus::Finished);
 }
 
-/// A run that is left to other drivers is delayed unless it gets a message. It never becomes stuck by
-/// that.
+/// A run that is left to other drivers is delayed unless it gets a message. It never becomes stuck
+/// by that.
 pub async fn c13_run_left_to_others_rests_uncounted(store: &dyn Store) {
     let first = create(store, held("r")).await;
     assert_eq!(store.release(vec![Held::of(&first.run)], Release::ForOthers { delay: LONG }).await.unwrap(), []);

@@ -113,7 +113,8 @@ impl PostgresBuilder {
     /// - [`Unusable`](StoreError::Unusable): the URL or an option is wrong, or the server rejects
     ///   the login, the database or the tables. The text says what to change.
     /// - [`Unreachable`](StoreError::Unreachable): the server cannot be reached. Try again later.
-    /// - [`NewerFormat`](StoreError::NewerFormat): a later version of this library has migrated the tables.
+    /// - [`NewerFormat`](StoreError::NewerFormat): a later version of this library has migrated the
+    ///   tables.
     pub async fn connect(self) -> Result<PostgresStore, StoreError> {
         let config = self.config()?;
         #[cfg(feature = "postgres-tls")]

@@ -29,8 +29,8 @@ pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
     Ok(check(format(&**client).await?)? != FORMAT)
 }
 
-/// Replaces the failure of a call by [`StoreError::NewerFormat`] if a later version has migrated the
-/// tables meanwhile.
+/// Replaces the failure of a call by [`StoreError::NewerFormat`] if a later version has migrated
+/// the tables meanwhile.
 pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure {
     let Failure::Database(error) = &failure else { return failure };
     let Some(report) = error.as_db_error() else { return failure };

@@ -124,7 +124,8 @@ impl SqliteStore {
     /// # Errors
     /// - [`Unusable`](StoreError::Unusable): the file is not a store, is damaged or cannot be
     ///   written; or the path is a URI (`file:..`) or `:memory:`.
-    /// - [`NewerFormat`](StoreError::NewerFormat): a later version of this library has written the file.
+    /// - [`NewerFormat`](StoreError::NewerFormat): a later version of this library has written the
+    ///   file.
     /// - [`Unavailable`](StoreError::Unavailable): another process kept the file locked for 10
     ///   seconds, or the disk failed.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
