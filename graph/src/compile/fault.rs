@@ -219,6 +219,27 @@ impl fmt::Display for GraphFault {
             Self::NoTargets { node } => {
                 write!(f, "the conditional edge of {node:?} declares no targets: list every node that its router may return")
             }
+            Self::Unreachable { node } => {
+                write!(f, "node {node:?} cannot be reached from the entry: add an edge to it, or remove it")
+            }
+            Self::UndoWithoutContext { node } => {
+                write!(f, "node {node:?} has an undo but takes no context: take a `NodeContext` and call `record_undo`")
+            }
+            Self::NoBranches { .. }
+            | Self::ZeroLimit { .. }
+            | Self::EmptyBranch { .. }
+            | Self::DuplicateBranch { .. }
+            | Self::BranchEscapes { .. }
+            | Self::CrossesBranch { .. }
+            | Self::JoinsCross { .. } => self.fmt_fan_out(f),
+        }
+    }
+}
+
+impl GraphFault {
+    /// Writes the text of a fault of a fan-out.
+    fn fmt_fan_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NoBranches { fan_out } => {
                 write!(f, "the fan-out of {fan_out:?} has no branches: list the first node of each branch, or use a plain edge")
             }
@@ -255,12 +276,8 @@ impl fmt::Display for GraphFault {
                     "the fan-out of {fan_out:?} joins at {join:?}, which is in another branch than {fan_out:?}: join at a node in the branch of {fan_out:?}"
                 )
             }
-            Self::Unreachable { node } => {
-                write!(f, "node {node:?} cannot be reached from the entry: add an edge to it, or remove it")
-            }
-            Self::UndoWithoutContext { node } => {
-                write!(f, "node {node:?} has an undo but takes no context: take a `NodeContext` and call `record_undo`")
-            }
+            // `fmt` writes all other faults.
+            _ => Ok(()),
         }
     }
 }

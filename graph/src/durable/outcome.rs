@@ -8,14 +8,14 @@ use crate::log::codec::Codec;
 use crate::log::open;
 use crate::log::open::LogPosition;
 use crate::store::{GraphVersion, Header, RunInfo, RunStatus, Store, StoreError};
+use crate::util::future::either;
 use crate::util::runtime;
 use pleach_core::{BoxFuture, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::future::{IntoFuture, poll_fn};
+use std::future::IntoFuture;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// The first and the longest wait between two reads of the run.
@@ -105,7 +105,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
         let runtime = runtime.or_else(runtime::find).ok_or_else(|| RunError::new(RunFault::NoRuntime, None))?;
         let mut wait = POLL_WAIT.0;
         loop {
-            let mut hinted = store.hint();
+            let hinted = store.hint();
             let info = store.head(&run).await.map_err(|error| RunError::new(fault_of(&*run, "", "open", error), None))?;
             if info.graph != graph.name() {
                 let (run, stored, given) = (run.to_string(), info.graph, graph.name().to_string());
@@ -118,7 +118,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> OutcomeOf<S> {
             if info.status.has_ended() {
                 return outcome(&*store, &info, schema, &migrations).await;
             }
-            either(runtime.sleep_until(runtime.now() + wait), &mut hinted).await;
+            either(runtime.sleep_until(runtime.now() + wait), hinted).await;
             wait = (wait * 2).min(POLL_WAIT.1);
         }
     }
@@ -137,14 +137,6 @@ impl<S> fmt::Debug for OutcomeOf<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OutcomeOf({:?})", self.run)
     }
-}
-
-async fn either(mut timer: BoxFuture<'static, ()>, hinted: &mut BoxFuture<'_, ()>) {
-    poll_fn(|cx| match timer.as_mut().poll(cx) {
-        Poll::Pending => hinted.as_mut().poll(cx),
-        ready => ready,
-    })
-    .await;
 }
 
 /// Returns the fault of a cancelled run if its deadline was the cause.

@@ -1,8 +1,8 @@
 //! [`Engine`]: executes a run as one future. It owns the lanes and the open fan-outs, and polls
 //! the ready ones.
 //!
-//! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `retry`, `fan_out`, then `records`
-//! and `commits` for stored runs, and `completion` for the end of a run.
+//! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `retry`, `undo_payload`, `fan_out`,
+//! then `records` and `commits` for stored runs, and `completion` for the end of a run.
 //!
 //! Invariants:
 //! 1. A state is in exactly one place: in a lane, in its node, or in the fan-out that split it.
@@ -34,6 +34,7 @@ mod spawned;
 mod step;
 mod subgraph;
 mod undo;
+mod undo_payload;
 pub(crate) mod undo_stored;
 
 use crate::compile::plan::Plan;
