@@ -232,6 +232,17 @@ mod tests {
     use crate::error::fault_of;
 
     #[test]
+    fn c13_run_that_had_ended_is_reported_with_its_status() {
+        let end_of = |status| {
+            let error = RunError::<()>::new(RunFault::Ended { run: "r".to_string(), status }, None);
+            let DriveResult::Over(end) = DriveResult::of(&error) else { panic!("{error} is an end") };
+            end
+        };
+        assert_eq!(end_of(RunStatus::Cancelled), RunEnd::Cancelled);
+        assert!(matches!(end_of(RunStatus::Compensated), RunEnd::Failed { error } if error.contains("compensated")));
+    }
+
+    #[test]
     fn c13_only_faults_of_the_run_count_against_it() {
         let counts = |error: StoreError| {
             let error = RunError::<()>::new(fault_of("r", "node", "commit", error), None);

@@ -1,6 +1,7 @@
 //! C1, C2, C10, and F4 to F6 and F9 to F11 for stored runs.
 use crate::add_one;
 use crate::common::flaky_store::{FlakyStore, WriteFailure};
+use crate::common::{INJECTED, quiet};
 use pleach::durable::CheckpointError;
 use pleach::graph::{FanOut, Hooks, Policy, Retry, RunEvent, RunOptions};
 use pleach::prelude::*;
@@ -107,6 +108,34 @@ fn c2_state_that_changes_in_json_is_rejected_at_commit_and_returned() {
     let sets = Graph::new("set").add_node("n", fill).add_edge("n", END).set_entry("n").compile().unwrap();
     let run = sets.run(Set::new()).id("set").checkpoint(&store).runtime(sim.runtime());
     assert_eq!(sim.run(run.into_future()).unwrap().len(), 50);
+}
+
+/// A number whose `Serialize` panics above 1.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct PanicsAboveOne(u32);
+
+impl Serialize for PanicsAboveOne {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert!(self.0 <= 1, "{INJECTED} in serialize");
+        serializer.serialize_newtype_struct("PanicsAboveOne", &self.0)
+    }
+}
+
+#[test]
+fn c2_panicking_serialize_is_an_encode_error_and_leaves_the_run_open() {
+    quiet();
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let grow = |state: PanicsAboveOne| async move { Ok::<_, String>(PanicsAboveOne(state.0 + 1)) };
+    let graph = Graph::new("panics").add_node("grow", grow).add_edge("grow", END).set_entry("grow").compile().unwrap();
+    for (first, node) in [(2, ""), (1, "grow")] {
+        let run = graph.run(PanicsAboveOne(first)).id("r").checkpoint(&store).runtime(sim.runtime());
+        let error = sim.run(run.into_future()).unwrap_err();
+        let encoding = checkpoint_error(&error);
+        assert_eq!((encoding.node.as_str(), encoding.op), (node, "encode"));
+        assert_eq!(error.into_state(), Some(PanicsAboveOne(2)));
+    }
+    assert_eq!(sim.run(async { store.head("r").await }).unwrap().status, RunStatus::Running);
 }
 
 #[test]
