@@ -10,9 +10,10 @@
 //! 3. A hook has no current message: what it stashes, the actor has made itself.
 
 use crate::actor::Actor;
-use crate::actor::cell::Cell;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::mailbox::control;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
@@ -100,17 +101,56 @@ impl<A: Actor> Context<A> {
     }
 }
 
+/// The stash of an actor, as its task sees it.
+pub(crate) trait AnyStash<M>: Send {
+    /// Adds a message, or returns it if the stash holds `capacity` messages.
+    fn push(&mut self, message: M, capacity: usize) -> Result<(), M>;
+    fn len(&self) -> usize;
+    /// Marks all stashed messages as taken back. Returns true if any message waits to go back.
+    fn take_back(&mut self) -> bool;
+    /// Moves the messages taken back to the end of `batch`, where they are taken first. Returns how
+    /// many were stashed since the last call, and how many went back.
+    fn settle(&mut self, batch: &mut Vec<M>) -> (usize, usize);
+}
+
 /// The stashed messages, and those taken back that have not reached the actor's batch yet.
-pub(crate) struct Stash<M> {
+struct Stash<M> {
     stashed: VecDeque<M>,
     taken_back: VecDeque<M>,
     /// How many the running handler or hook has stashed.
     stashed_now: usize,
 }
 
-impl<M> Default for Stash<M> {
-    fn default() -> Self {
+impl<M> Stash<M> {
+    fn new() -> Self {
         Self { stashed: VecDeque::new(), taken_back: VecDeque::new(), stashed_now: 0 }
+    }
+}
+
+impl<M: Send> AnyStash<M> for Stash<M> {
+    fn push(&mut self, message: M, capacity: usize) -> Result<(), M> {
+        if self.stashed.len() >= capacity {
+            return Err(message);
+        }
+        self.stashed.push_back(message);
+        self.stashed_now += 1;
+        Ok(())
+    }
+
+    fn len(&self) -> usize {
+        self.stashed.len()
+    }
+
+    fn take_back(&mut self) -> bool {
+        self.taken_back.append(&mut self.stashed);
+        !self.taken_back.is_empty()
+    }
+
+    fn settle(&mut self, batch: &mut Vec<M>) -> (usize, usize) {
+        let back = core::mem::take(&mut self.taken_back);
+        let settled = (core::mem::take(&mut self.stashed_now), back.len());
+        batch.extend(back.into_iter().rev());
+        settled
     }
 }
 
@@ -129,32 +169,23 @@ impl<M: Send + 'static> Cell<M> {
     /// Stashes a message, or returns it if the stash holds `capacity` messages.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
         self.mailbox.set_owner_flag();
-        self.mailbox.with_message_data(|optional| {
-            let stash = optional.stash.get_or_insert_default();
-            if stash.stashed.len() >= capacity {
-                return Err(message);
-            }
-            stash.stashed.push_back(message);
-            stash.stashed_now += 1;
-            Ok(())
-        })?;
+        let mut stash = self.take_stash().unwrap_or_else(|| Box::new(Stash::new()));
+        let pushed = stash.push(message, capacity);
+        self.set_stash(stash);
+        pushed?;
         self.mailbox.raise_silently(control::STASH_CHANGED);
         Ok(())
     }
 
     /// Takes back all stashed messages.
     pub(crate) fn unstash(&self) {
-        let any = self.with_stash(|stash| {
-            stash.taken_back.append(&mut stash.stashed);
-            !stash.taken_back.is_empty()
-        });
-        if any == Some(true) {
+        if self.with_stash(|stash| stash.take_back()) == Some(true) {
             self.mailbox.raise_silently(control::STASH_CHANGED);
         }
     }
 
     pub(crate) fn stashed(&self) -> usize {
-        self.with_stash(|stash| stash.stashed.len()).unwrap_or(0)
+        self.with_stash(|stash| stash.len()).unwrap_or(0)
     }
 
     /// Settles the changes that the last handler or hook made to the stash. Messages taken back go
@@ -162,20 +193,19 @@ impl<M: Send + 'static> Cell<M> {
     /// stashed.
     pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
         self.mailbox.clear_bits(control::STASH_CHANGED);
-        let settled =
-            self.with_stash(|stash| (core::mem::take(&mut stash.stashed_now), core::mem::take(&mut stash.taken_back)));
-        let Some((stashed, back)) = settled else { return false };
+        let Some((stashed, back)) = self.with_stash(|stash| stash.settle(batch)) else { return false };
+        self.any().count_stash_changes(stashed, back, at);
+        stashed > 0 && at == StashedIn::Unfinished
+    }
+}
+
+impl AnyCell {
+    fn count_stash_changes(&self, stashed: usize, back: usize, at: StashedIn) {
         // At most one of them is the current message. The actor made the others itself.
-        self.mailbox.any().count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
+        self.mailbox.count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));
         if stashed > 0 && at == StashedIn::Finished {
             self.mailbox.uncount_handled();
         }
-        self.mailbox.uncount_taken(back.len());
-        batch.extend(back.into_iter().rev());
-        stashed > 0 && at == StashedIn::Unfinished
-    }
-
-    fn with_stash<R>(&self, f: impl FnOnce(&mut Stash<M>) -> R) -> Option<R> {
-        self.mailbox.with_message_data_if_any(|optional| optional.stash.as_deref_mut().map(f)).flatten()
+        self.mailbox.uncount_taken(back);
     }
 }

@@ -124,6 +124,26 @@ impl<A: Actor> Context<A> {
     }
 }
 
+/// The timers of an actor, as its task sees them.
+pub(crate) trait AnyTimers<M>: Send {
+    fn timers(&mut self) -> &mut Timers<M>;
+    fn is_empty(&self) -> bool;
+
+    /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
+    /// nothing is due, and then the waker is set.
+    ///
+    /// `taken` is the number of messages taken so far. `quiet` means that no further message is
+    /// queued.
+    fn poll(
+        &mut self,
+        runtime: &dyn Runtime,
+        taken: usize,
+        quiet: bool,
+        batch: &mut Vec<M>,
+        cx: &mut core::task::Context<'_>,
+    ) -> Poll<()>;
+}
+
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
     schedule: Schedule,
@@ -185,16 +205,30 @@ impl<M> Timers<M> {
         slot.is_some_and(|slot| self.sources[slot].take().is_some())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Adds the message of a due timer to the due messages.
+    fn fire(&mut self, slot: usize) {
+        let Some(source) = self.sources.get_mut(slot) else { return };
+        let message = match source {
+            Some(Source::Every(make)) => Some(make()),
+            once => match once.take() {
+                Some(Source::Once(message)) => Some(message),
+                _ => None,
+            },
+        };
+        self.due.extend(message);
+    }
+}
+
+impl<M: Send> AnyTimers<M> for Timers<M> {
+    fn timers(&mut self) -> &mut Timers<M> {
+        self
+    }
+
+    fn is_empty(&self) -> bool {
         self.schedule.is_empty() && self.due.is_empty()
     }
 
-    /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
-    /// nothing is due, and then the waker is set.
-    ///
-    /// `taken` is the number of messages taken so far. `quiet` means that no further message is
-    /// queued.
-    pub(crate) fn poll(
+    fn poll(
         &mut self,
         runtime: &dyn Runtime,
         taken: usize,
@@ -218,18 +252,5 @@ impl<M> Timers<M> {
                 return Poll::Pending;
             }
         }
-    }
-
-    /// Adds the message of a due timer to the due messages.
-    fn fire(&mut self, slot: usize) {
-        let Some(source) = self.sources.get_mut(slot) else { return };
-        let message = match source {
-            Some(Source::Every(make)) => Some(make()),
-            once => match once.take() {
-                Some(Source::Once(message)) => Some(message),
-                _ => None,
-            },
-        };
-        self.due.extend(message);
     }
 }

@@ -85,9 +85,6 @@ pub(super) struct ColdMessages<M, X> {
     pub(super) attached: X,
 }
 
-/// The oldest part of a queue: a chunk or a lane.
-pub(super) type OldestPart<M> = (Vec<M>, VecDeque<M>);
-
 impl<M, X> Messages<M, X> {
     #[inline]
     pub(super) const fn new() -> Self {
@@ -183,19 +180,6 @@ impl<M, X: Default> Messages<M, X> {
     /// Removes the oldest queued message. With priorities, the oldest of the lowest priority.
     pub(super) fn pop_oldest(&mut self) -> Option<M> {
         self.cold.as_mut()?.lanes.iter_mut().find_map(VecDeque::pop_front)
-    }
-
-    /// Takes the oldest part of the queue.
-    pub(super) fn take_oldest_part(&mut self) -> Option<OldestPart<M>> {
-        if let Some(cold) = self.cold.as_mut() {
-            if let Some(full) = cold.backlog.pop_front() {
-                return Some((full, VecDeque::new()));
-            }
-            if let Some(lane) = cold.lanes.iter_mut().rev().find(|lane| !lane.is_empty()) {
-                return Some((Vec::new(), core::mem::take(lane)));
-            }
-        }
-        if self.chunk.is_empty() { None } else { Some((core::mem::take(&mut self.chunk), VecDeque::new())) }
     }
 
     /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates

@@ -34,7 +34,7 @@
 //!    lock.
 //! 4. Control bits are set before the lock is taken to look at the receiver's state. The receiver
 //!    checks them again under the lock before it parks. So no bit is missed.
-//! 5. A waiting send keeps its message in the waiting list. The receiver, or a later push that
+//! 5. The message of a waiting send is kept beside the queue. The receiver, or a later push that
 //!    finds room, moves it to the queue, in order and before newer messages. So a `tell` never
 //!    overtakes it, and a dropped send leaks no room.
 //! 6. A receiver may park early: when it takes the only queued message, before it handles it. A
@@ -42,7 +42,8 @@
 //!    `Pending` after its handler without checking the queue again.
 //! 7. A push in two steps (`reserve`) is accepted before its message exists. The receiver does not
 //!    exit before that message has arrived.
-//! 8. State that only some mailboxes need is in one box (`ColdPart`), allocated on first use.
+//! 8. State that only some mailboxes need is in two boxes, allocated on first use: `ColdPart`, and
+//!    `ColdMessages` for what depends on the message type.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};

@@ -24,7 +24,6 @@ use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::OldestPart;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState, WaitingSend};
 use crate::mailbox::send_error::SendError;
@@ -234,22 +233,16 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
         rejected
     }
 
-    /// Takes the remaining messages after the exit, part by part. Returns `None` after the last
-    /// one, and parks the receiver while messages are still being made.
-    pub(crate) fn poll_remaining(&self, waker: &Waker) -> Poll<Option<Vec<M>>> {
+    /// Takes the remaining messages after the exit into `batch`, part by part, oldest last. Ready
+    /// with false after the last part. Parks the receiver while messages are still being made.
+    pub(crate) fn poll_remaining(&self, batch: &mut Vec<M>, waker: &Waker) -> Poll<bool> {
         let mut replaced = None;
-        let polled = self.state.with(|state| match state.messages.take_oldest_part() {
-            Some(left) => Poll::Ready(Some(left)),
-            None => self.any().without_remaining(state, waker, &mut replaced).map(|()| None),
+        let polled = self.state.with(|state| match state.messages.take_batch(batch, &mut state.last_batch_len) {
+            true => Poll::Ready(true),
+            false => self.any().without_remaining(state, waker, &mut replaced).map(|()| false),
         });
         drop(replaced);
-        polled.map(|left| left.map(oldest_last))
+        batch.reverse();
+        polled
     }
-}
-
-/// Reverses a part of the queue, so that the oldest message is popped first.
-fn oldest_last<M>((chunk, lane): OldestPart<M>) -> Vec<M> {
-    let mut left = if lane.is_empty() { chunk } else { lane.into() };
-    left.reverse();
-    left
 }

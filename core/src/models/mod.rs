@@ -256,9 +256,8 @@ impl<M: Send + 'static> Receiver<M> {
                 mailbox.any().count_removed();
                 self.dead_letters.push(message);
             }
-            match block_on(poll_fn(|cx| mailbox.poll_remaining(cx.waker()))) {
-                Some(left) => self.batch = left,
-                None => return,
+            if !block_on(poll_fn(|cx| mailbox.poll_remaining(&mut self.batch, cx.waker()))) {
+                return;
             }
         }
     }

@@ -176,10 +176,9 @@ impl<A: Actor> AnyActorPart for ActorPart<A> {
 
     fn poll_dead_letter(&mut self, reason: DeadLetterReason, waker: &Waker) -> Poll<bool> {
         if self.batch.is_empty() {
-            match self.cell().mailbox.poll_remaining(waker) {
-                Poll::Ready(Some(part)) => self.batch = part,
-                Poll::Ready(None) => return Poll::Ready(false),
-                Poll::Pending => return Poll::Pending,
+            match self.cx.cell().mailbox.poll_remaining(&mut self.batch, waker) {
+                Poll::Ready(true) => {}
+                none_or_pending => return none_or_pending,
             }
         }
         if let Some(message) = self.batch.pop() {

@@ -18,16 +18,16 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// Polls `inner` as the member of `cell`. The inner future is dropped before this one is ready,
     /// and a panic in that drop counts as a panic of the code.
-    pub(super) struct Guarded<'a, M, F> {
+    pub(super) struct Guarded<'a, C: ?Sized, F> {
         #[pin]
         inner: Option<F>,
-        cell: &'a Cell<M>,
+        cell: &'a C,
         member: &'a mut Option<Arc<dyn Member>>,
     }
 
     /// The runtime dropped the task in the middle. Replies in the code are kept by the actor, which
     /// answers them with its exit.
-    impl<M, F> PinnedDrop for Guarded<'_, M, F> {
+    impl<C: ?Sized, F> PinnedDrop for Guarded<'_, C, F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
             if this.inner.is_some() {
@@ -38,25 +38,45 @@ pin_project! {
     }
 }
 
-impl<'a, M: Send + 'static, F: Future> Guarded<'a, M, F> {
+/// A cell whose code is guarded. The guard of a stage that does not depend on the message type is
+/// compiled once.
+pub(super) trait GuardedCell {
+    fn any_cell(&self) -> &AnyCell;
+}
+
+impl<M: Send + 'static> GuardedCell for Cell<M> {
+    #[inline]
+    fn any_cell(&self) -> &AnyCell {
+        self.any()
+    }
+}
+
+impl GuardedCell for AnyCell {
+    fn any_cell(&self) -> &AnyCell {
+        self
+    }
+}
+
+impl<'a, C: GuardedCell + ?Sized, F: Future> Guarded<'a, C, F> {
     /// `member` is the cell again, as the current member for code that asks for it.
-    pub(super) fn new(cell: &'a Cell<M>, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
+    pub(super) fn new(cell: &'a C, member: &'a mut Option<Arc<dyn Member>>, inner: F) -> Self {
         Self { inner: Some(inner), cell, member }
     }
 }
 
-impl<M: Send + 'static, F: Future<Output = StageEnd>> Future for Guarded<'_, M, F> {
+impl<C: GuardedCell + ?Sized, F: Future<Output = StageEnd>> Future for Guarded<'_, C, F> {
     type Output = StageEnd;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StageEnd> {
         let mut this = self.project();
         let _inside = current::enter(this.member, cx.waker());
-        let mailbox = &this.cell.mailbox;
+        let cell = this.cell.any_cell();
+        let mailbox = &cell.mailbox;
         mailbox.set_poll_state(PollState::Polling);
         let end = loop {
             let is_cancelled = mailbox.must_cancel();
-            if is_cancelled && !this.cell.any().may_finish_in_grace(cx) {
+            if is_cancelled && !cell.may_finish_in_grace(cx) {
                 break drop_unfinished(this.inner, StageEnd::CancelledAtAwait(None));
             }
             let polled = catch::catch(|| {
@@ -73,11 +93,9 @@ impl<M: Send + 'static, F: Future<Output = StageEnd>> Future for Guarded<'_, M, 
                 // An idle or yielding actor has already left a waker or a wake-up; a handler that
                 // waits has not.
                 Ok(Poll::Pending)
-                    if is_cancelled
-                        || mailbox.poll_state() == PollState::Parked
-                        || mailbox.any().park_in_handler(cx.waker()) =>
+                    if is_cancelled || mailbox.poll_state() == PollState::Parked || mailbox.park_in_handler(cx.waker()) =>
                 {
-                    this.cell.handler_waits(cx);
+                    cell.handler_waits(cx);
                     mailbox.set_poll_state(PollState::Outside);
                     return Poll::Pending;
                 }

@@ -38,17 +38,17 @@ impl<M: Send + 'static> Cell<M> {
     pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
         if hub::any_tree_wants_lints() { None } else { self.mailbox.take_single(waker) }
     }
+}
 
+impl AnyCell {
     /// After a poll in which the handler was pending.
     #[inline]
     pub(super) fn handler_waits(&self, cx: &mut Context<'_>) {
         if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
-            self.any().check_stopwatch(cx);
+            self.check_stopwatch(cx);
         }
     }
-}
 
-impl AnyCell {
     /// Between two messages: stops the stopwatch of the last handler, and starts one for the next
     /// if `handles_next`.
     #[cold]

@@ -117,8 +117,8 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory:
             // The stages share their memory: an idle actor has room for the largest stage, not for
             // all of them.
             let end = match running.task.0.stage {
-                Stage::Run => Guarded::new(&cell, &mut member, run_incarnation(&cell, &mut running)).await,
-                _ => Guarded::new(&cell, &mut member, running.task.0.any().run_other_stage(cell.any())).await,
+                Stage::Run => Guarded::new(&*cell, &mut member, run_incarnation(&cell, &mut running)).await,
+                _ => Guarded::new(cell.any(), &mut member, running.task.0.any().run_other_stage(cell.any())).await,
             };
             running.task.0.any().next_stage(cell.any(), end);
         }

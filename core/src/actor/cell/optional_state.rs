@@ -6,8 +6,8 @@
 
 use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::actor::props::ActorOptions;
-use crate::actor::stash::Stash;
-use crate::actor::timers::Timers;
+use crate::actor::stash::AnyStash;
+use crate::actor::timers::{AnyTimers, Timers};
 use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::base::work_count;
@@ -18,6 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::task::{Context, Poll};
 
 #[derive(Default)]
 pub(crate) struct OptionalState {
@@ -33,9 +34,11 @@ pub(crate) struct OptionalState {
     options: Option<Arc<ActorOptions>>,
 }
 
+/// Timers and stash. They are trait objects, so their code is compiled only for actors that use
+/// them.
 pub(crate) struct OptionalMessages<M> {
-    timers: Option<Box<Timers<M>>>,
-    pub(crate) stash: Option<Box<Stash<M>>>,
+    timers: Option<Box<dyn AnyTimers<M>>>,
+    stash: Option<Box<dyn AnyStash<M>>>,
 }
 
 impl<M> Default for OptionalMessages<M> {
@@ -55,7 +58,7 @@ pub(crate) struct Stopwatch {
 /// closures panics.
 struct BorrowedTimers<'a, M: Send + 'static> {
     cell: &'a Cell<M>,
-    timers: Option<Box<Timers<M>>>,
+    timers: Option<Box<dyn AnyTimers<M>>>,
 }
 
 impl<M: Send + 'static> Drop for BorrowedTimers<'_, M> {
@@ -148,15 +151,41 @@ impl AnyCell {
 }
 
 impl<M: Send + 'static> Cell<M> {
-    /// Runs `f` on the timers outside the lock. Only the actor's own task calls this.
+    /// Runs `f` on the timers outside the lock; there are none before the first call. Only the
+    /// actor's own task calls this.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let timers = self.mailbox.with_message_data(|optional| optional.timers.take()).unwrap_or_default();
+        let timers = self.take_timers().unwrap_or_else(|| Box::new(Timers::default()));
         let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };
-        borrowed.timers.as_mut().map(|timers| f(timers)).expect("the timers are borrowed until the end of this call")
+        borrowed.timers.as_mut().map(|timers| f(timers.timers())).expect("the timers are borrowed until the end of this call")
+    }
+
+    /// Polls the timers, if there are any. Returns also whether any is left.
+    pub(super) fn poll_timers(&self, quiet: bool, batch: &mut Vec<M>, cx: &mut Context<'_>) -> (Poll<()>, bool) {
+        let mut borrowed = BorrowedTimers { cell: self, timers: self.take_timers() };
+        let Some(timers) = &mut borrowed.timers else { return (Poll::Pending, false) };
+        let polled = timers.poll(self.node().runtime(), self.mailbox.taken(), quiet, batch, cx);
+        (polled, !timers.is_empty())
     }
 
     /// Takes all timers out, for the caller to drop.
-    pub(crate) fn take_timers(&self) -> Option<Box<Timers<M>>> {
+    pub(crate) fn take_timers(&self) -> Option<Box<dyn AnyTimers<M>>> {
         self.mailbox.with_message_data_if_any(|optional| optional.timers.take()).flatten()
+    }
+
+    /// Runs `f` on the stash outside the lock, if there is one. Only the actor's own task calls
+    /// this, and `f` calls no user code.
+    pub(crate) fn with_stash<R>(&self, f: impl FnOnce(&mut dyn AnyStash<M>) -> R) -> Option<R> {
+        let mut stash = self.take_stash()?;
+        let result = f(&mut *stash);
+        self.set_stash(stash);
+        Some(result)
+    }
+
+    pub(crate) fn take_stash(&self) -> Option<Box<dyn AnyStash<M>>> {
+        self.mailbox.with_message_data_if_any(|optional| optional.stash.take()).flatten()
+    }
+
+    pub(crate) fn set_stash(&self, stash: Box<dyn AnyStash<M>>) {
+        self.mailbox.with_message_data(|optional| optional.stash = Some(stash));
     }
 }

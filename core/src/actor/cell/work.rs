@@ -118,11 +118,8 @@ impl<A: Actor> ActorTask<A> {
     /// Delivers the messages of due timers: each is accepted here and taken next.
     fn poll_timers(&mut self, cell: &Cell<A::Msg>, quiet: bool, cx: &mut core::task::Context<'_>) -> Poll<Refill<A::Msg>> {
         let queued = self.part.batch.len();
-        let (polled, none_left) = cell.with_timers(|timers| {
-            let polled = timers.poll(cell.node().runtime(), cell.mailbox.taken(), quiet, &mut self.part.batch, cx);
-            (polled, timers.is_empty())
-        });
-        self.has_timers = !none_left;
+        let (polled, any_left) = cell.poll_timers(quiet, &mut self.part.batch, cx);
+        self.has_timers = any_left;
         (queued..self.part.batch.len()).for_each(|_| cell.any().mailbox.count_accepted());
         polled.map(|()| Refill::Messages)
     }
