@@ -120,8 +120,8 @@ where
     /// Sends the question to a mailbox that may be full.
     #[cold]
     fn send_slowly(&mut self, message: M, waker: &Waker) -> Poll<Result<T, AskError>> {
-        match self.to.begin_send(message, Priority::NORMAL, waker) {
-            Ok(SendStart::Accepted | SendStart::AcceptedAndYields) => Poll::Pending,
+        match self.to.begin_send_slow(message, Priority::NORMAL, waker) {
+            Ok(SendStart::Accepted | SendStart::ReceiverBehind) => Poll::Pending,
             Ok(SendStart::Waits(key)) => {
                 self.details.get_or_insert_default().waiting = Some(key);
                 Poll::Pending
@@ -134,7 +134,14 @@ where
     #[cold]
     fn poll_waiting(&mut self, key: u64, waker: &Waker) -> Poll<Result<T, AskError>> {
         match self.to.any().mailbox().poll_admitted(key, waker) {
-            Poll::Ready(false) => return Poll::Ready(Err(self.closed())),
+            Poll::Ready(false) => {
+                self.details.get_or_insert_default().waiting = None;
+                // If it cannot be withdrawn, the mailbox was opened again and has accepted it.
+                if let Some(question) = self.to.mailbox().withdraw(key) {
+                    drop(question);
+                    return Poll::Ready(Err(self.closed()));
+                }
+            }
             Poll::Ready(true) => self.details.get_or_insert_default().waiting = None,
             Poll::Pending => {}
         }

@@ -72,6 +72,8 @@ pub(crate) struct ActorOptions {
     pub(crate) retries_max: u32,
     pub(crate) dead_letter_failed_messages: bool,
     pub(crate) stash_capacity: usize,
+    /// Whether each message is described or copied before it is handled.
+    notes_messages: bool,
     pub(crate) cancel_grace: Option<CancelGrace>,
     /// Notified when `started` has returned.
     pub(crate) start_notice: Option<Arc<StartNotice>>,
@@ -97,9 +99,7 @@ impl ActorOptions {
     /// Returns what the cell keeps of the options beside its lock: not 0, and whether each message
     /// needs them.
     pub(crate) fn bits(&self) -> u8 {
-        // The options for messages are set for a description, a copy, a feed or mapped signals. The
-        // last two need nothing for each message, but are rare.
-        if self.for_messages.is_some() { 1 | Self::NOTES_MESSAGES } else { 1 }
+        if self.notes_messages { 1 | Self::NOTES_MESSAGES } else { 1 }
     }
 
     /// Returns the options that depend on the message type, if any is set.
@@ -182,6 +182,7 @@ impl<A: Actor> Props<A> {
     /// Leave out data that must not be logged. If `describe` panics, the name of the type is used.
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
+        self.options().notes_messages = true;
         self.message_options().describe = Some(Box::new(describe));
         self
     }
@@ -209,6 +210,7 @@ impl<A: Actor> Props<A> {
         A::Msg: Clone,
     {
         self.options().retries_max = retries;
+        self.options().notes_messages = true;
         self.message_options().copy = Some(A::Msg::clone);
         self
     }
@@ -222,6 +224,7 @@ impl<A: Actor> Props<A> {
         A::Msg: Clone,
     {
         self.options().dead_letter_failed_messages = true;
+        self.options().notes_messages = true;
         self.message_options().copy = Some(A::Msg::clone);
         self
     }
@@ -316,6 +319,7 @@ impl<A: Actor> Props<A> {
                 retries_max: 0,
                 dead_letter_failed_messages: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
+                notes_messages: false,
                 cancel_grace: None,
                 start_notice: None,
                 for_messages: None,

@@ -122,8 +122,9 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
         let polled = match core::mem::replace(&mut this.state, SendState::Returned) {
             SendState::NotSent(message, priority) => match this.to.begin_send(message, priority, cx.waker()) {
                 Ok(SendStart::Accepted) => Poll::Ready(Ok(())),
-                Ok(SendStart::AcceptedAndYields) => {
+                Ok(SendStart::ReceiverBehind) => {
                     this.state = SendState::Accepted;
+                    cx.waker().wake_by_ref();
                     Poll::Pending
                 }
                 Ok(SendStart::Waits(key)) => {

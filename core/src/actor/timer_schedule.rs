@@ -1,40 +1,26 @@
 //! [`Schedule`]: when the timers of an actor are due. It knows no message type, so it is compiled
 //! once for all actors.
-//!
-//! A timer has a key, which users keep, and a slot: the index under which `Timers` keeps what the
-//! timer sends. A slot is used again after its timer has fired for the last time.
 
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::base::work_count;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 /// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TimerKey(u64);
+pub struct TimerKey(pub(super) u64);
 
 /// When timers, and the receive timeout, are due.
 #[derive(Default)]
 pub(super) struct Schedule {
-    waiting: BTreeMap<(Instant, TimerKey), Entry>,
+    /// All timers in order. A repeated timer has a period.
+    waiting: BTreeMap<(Instant, TimerKey), Option<Duration>>,
     /// The due time of each timer, to find it by its key.
     due_at: BTreeMap<TimerKey, Instant>,
-    free_slots: Vec<usize>,
-    /// The number of slots, free or in use.
-    slots: usize,
-    last_key: u64,
     receive_timeout: Option<ReceiveTimeout>,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
-}
-
-#[derive(Clone, Copy)]
-struct Entry {
-    slot: usize,
-    /// The period of a repeated timer.
-    period: Option<Duration>,
 }
 
 /// The receive timeout: due when no message has arrived for a while.
@@ -45,28 +31,16 @@ struct ReceiveTimeout {
 }
 
 impl Schedule {
-    /// Adds a timer. Returns its key and its slot, which is at most the number of slots so far.
-    pub(super) fn add(&mut self, at: Instant, period: Option<Duration>) -> (TimerKey, usize) {
-        self.last_key += 1;
-        let key = TimerKey(self.last_key);
-        let slot = self.free_slots.pop().unwrap_or(self.slots);
-        self.slots = self.slots.max(slot + 1);
-        self.insert(at, key, Entry { slot, period });
-        (key, slot)
-    }
-
-    fn insert(&mut self, at: Instant, key: TimerKey, entry: Entry) {
+    /// Adds a timer with a new key.
+    pub(super) fn add(&mut self, key: TimerKey, at: Instant, period: Option<Duration>) {
         self.due_at.insert(key, at);
-        self.waiting.insert((at, key), entry);
+        self.waiting.insert((at, key), period);
     }
 
-    /// Removes a timer. Returns its slot, or `None` if it has fired for the last time.
-    pub(super) fn cancel(&mut self, key: TimerKey) -> Option<usize> {
+    /// Removes a timer. Returns false if it has fired for the last time.
+    pub(super) fn cancel(&mut self, key: TimerKey) -> bool {
         work_count::count(1);
-        let at = self.due_at.remove(&key)?;
-        let entry = self.waiting.remove(&(at, key))?;
-        self.free_slots.push(entry.slot);
-        Some(entry.slot)
+        self.due_at.remove(&key).is_some_and(|at| self.waiting.remove(&(at, key)).is_some())
     }
 
     /// Sets or clears the receive timeout.
@@ -78,21 +52,18 @@ impl Schedule {
         self.waiting.is_empty() && self.receive_timeout.is_none()
     }
 
-    /// Takes the earliest timer that is due and returns its slot. A repeated timer is scheduled
+    /// Takes the earliest timer that is due and returns its key. A repeated timer is scheduled
     /// again first, so it is kept even if its closure panics.
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<usize> {
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<TimerKey> {
         let entry = self.waiting.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let ((_, key), entry) = entry.remove_entry();
-        match entry.period {
+        let ((_, key), period) = entry.remove_entry();
+        match period {
             // The next due time is relative to now, not to the last due time: an actor that was
             // busy does not get all missed messages at once.
-            Some(period) => self.insert(now + period, key, entry),
-            None => {
-                self.due_at.remove(&key);
-                self.free_slots.push(entry.slot);
-            }
+            Some(wait) => self.add(key, now + wait, period),
+            None => drop(self.due_at.remove(&key)),
         }
-        Some(entry.slot)
+        Some(key)
     }
 
     /// Returns true, once, if the receive timeout has passed and no message has arrived since it

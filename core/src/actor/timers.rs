@@ -1,7 +1,7 @@
 //! `Timers`: messages that an actor sends itself later. They belong to one incarnation and end with
 //! it.
 //!
-//! The timers are in the cold part of the actor's mailbox, so an actor without timers needs no
+//! The timers are in a cold part of the actor's mailbox, so an actor without timers needs no
 //! memory for them. Only the actor's own task touches them: it takes them out, polls one sleep for
 //! the earliest timer, and puts them back. A due timer delivers its message after the messages that
 //! were already taken, and before the queued ones.
@@ -18,6 +18,7 @@ use crate::base::runtime::Runtime;
 use crate::base::time::Instant;
 use crate::mailbox::control;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::task::Poll;
 use core::time::Duration;
@@ -128,6 +129,7 @@ impl<A: Actor> Context<A> {
 pub(crate) trait AnyTimers<M>: Send {
     fn timers(&mut self) -> &mut Timers<M>;
     fn is_empty(&self) -> bool;
+    fn last_key(&self) -> u64;
 
     /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
     /// nothing is due, and then the waker is set.
@@ -147,8 +149,8 @@ pub(crate) trait AnyTimers<M>: Send {
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
     schedule: Schedule,
-    /// What each timer sends, by its slot in the schedule.
-    sources: Vec<Option<Source<M>>>,
+    sources: BTreeMap<TimerKey, Source<M>>,
+    last_key: u64,
     /// What the receive timeout sends.
     idle: Option<MakeMessage<M>>,
     /// Messages that are due and not delivered, earliest first. They are kept here while further
@@ -163,33 +165,28 @@ enum Source<M> {
     Every(MakeMessage<M>),
 }
 
-impl<M> Default for Timers<M> {
-    fn default() -> Self {
-        Self { schedule: Schedule::default(), sources: Vec::new(), idle: None, due: Vec::new() }
-    }
-}
-
 impl<M> Timers<M> {
+    /// Creates timers whose keys follow `last_key`: an actor uses no key twice.
+    pub(crate) fn new(last_key: u64) -> Self {
+        Self { schedule: Schedule::default(), sources: BTreeMap::new(), last_key, idle: None, due: Vec::new() }
+    }
+
     pub(crate) fn after(&mut self, at: Instant, message: M) -> TimerKey {
-        let (key, slot) = self.schedule.add(at, None);
-        self.set_source(slot, Source::Once(message));
-        key
+        self.add(at, None, Source::Once(message))
     }
 
     pub(crate) fn every(&mut self, now: Instant, period: Duration, make: MakeMessage<M>) -> TimerKey {
         // A period of zero would be due again at once, forever.
         let period = period.max(Duration::from_nanos(1));
-        let (key, slot) = self.schedule.add(now + period, Some(period));
-        self.set_source(slot, Source::Every(make));
-        key
+        self.add(now + period, Some(period), Source::Every(make))
     }
 
-    fn set_source(&mut self, slot: usize, source: Source<M>) {
-        if slot == self.sources.len() {
-            self.sources.push(Some(source));
-        } else {
-            self.sources[slot] = Some(source);
-        }
+    fn add(&mut self, at: Instant, period: Option<Duration>, source: Source<M>) -> TimerKey {
+        self.last_key += 1;
+        let key = TimerKey(self.last_key);
+        self.sources.insert(key, source);
+        self.schedule.add(key, at, period);
+        key
     }
 
     /// Sets or clears the receive timeout.
@@ -201,21 +198,21 @@ impl<M> Timers<M> {
 
     /// Cancels a timer. Returns false if it has fired for the last time.
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
-        let slot = self.schedule.cancel(key);
-        slot.is_some_and(|slot| self.sources[slot].take().is_some())
+        let was_waiting = self.schedule.cancel(key);
+        drop(self.sources.remove(&key));
+        was_waiting
     }
 
     /// Adds the message of a due timer to the due messages.
-    fn fire(&mut self, slot: usize) {
-        let Some(source) = self.sources.get_mut(slot) else { return };
-        let message = match source {
-            Some(Source::Every(make)) => Some(make()),
-            once => match once.take() {
-                Some(Source::Once(message)) => Some(message),
-                _ => None,
-            },
-        };
-        self.due.extend(message);
+    fn fire(&mut self, key: TimerKey) {
+        match self.sources.get_mut(&key) {
+            Some(Source::Every(make)) => self.due.push(make()),
+            _ => {
+                if let Some(Source::Once(message)) = self.sources.remove(&key) {
+                    self.due.push(message);
+                }
+            }
+        }
     }
 }
 
@@ -228,6 +225,10 @@ impl<M: Send> AnyTimers<M> for Timers<M> {
         self.schedule.is_empty() && self.due.is_empty()
     }
 
+    fn last_key(&self) -> u64 {
+        self.last_key
+    }
+
     fn poll(
         &mut self,
         runtime: &dyn Runtime,
@@ -238,8 +239,8 @@ impl<M: Send> AnyTimers<M> for Timers<M> {
     ) -> Poll<()> {
         loop {
             let now = runtime.now();
-            while let Some(slot) = self.schedule.next_due(now) {
-                self.fire(slot);
+            while let Some(key) = self.schedule.next_due(now) {
+                self.fire(key);
             }
             if quiet && self.schedule.receive_timeout_is_due(now, taken) {
                 self.due.extend(self.idle.as_mut().map(|make| make()));

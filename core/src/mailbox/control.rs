@@ -40,7 +40,7 @@
 //! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |
 //! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
-//! | `MAILBOX_EMPTY` | `begin_exit`, if the queue is empty | never |
+//! | `MAILBOX_EMPTY` | `begin_exit`, if every accepted message was taken | never |
 
 use crate::base::sync::Ordering;
 use crate::events::signal::Signal;
@@ -92,7 +92,7 @@ pub(crate) const TIME_HANDLERS: u32 = 1 << 12;
 pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 /// The actor is between two incarnations and waits to start the next.
 pub(crate) const WAITING_TO_RESTART: u32 = 1 << 18;
-/// The mailbox was closed at the final exit, and it was empty.
+/// The mailbox was closed at the final exit, and every accepted message was taken.
 pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
 
 /// Bits that do not keep an idle receiver from parking.

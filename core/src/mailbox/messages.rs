@@ -9,6 +9,7 @@ use crate::mailbox::Priority;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::any::Any;
 
 /// Limits of one chunk, in messages and bytes: the most that one push may have to allocate or copy.
 pub(super) const CHUNK_MAX: usize = 1024;
@@ -18,9 +19,6 @@ const CHUNK_BYTES_MAX: usize = 64 * 1024;
 const KEPT_CHUNK_BYTES_MAX: usize = 32;
 /// The same limit for a chunk with room for one message, because messages can be large.
 const KEPT_SINGLE_BYTES_MAX: usize = 256;
-
-/// A queue keeps the memory for the messages of this many waiting sends.
-const KEPT_SLOTS_MAX: usize = 8;
 
 /// Returns true if an idle actor keeps a chunk of this capacity.
 const fn keeps_chunk<M>(capacity: usize) -> bool {
@@ -52,10 +50,12 @@ pub(crate) trait MessageStore: Send {
     /// Returns the lowest lane with messages, if there are several lanes.
     fn lowest_lane(&self) -> Option<usize>;
     /// Moves the message of a waiting send into the queue.
-    fn enqueue_waiting(&mut self, slot: usize, at: Position);
-    /// Frees the memory for messages of waiting sends, when no send waits.
-    fn free_waiting_slots(&mut self);
+    fn enqueue_waiting(&mut self, message: WaitingMessage, at: Position);
 }
+
+/// The message of a waiting send. It is boxed, so that the list of waiting sends needs no message
+/// type.
+pub(super) type WaitingMessage = Box<dyn Any + Send>;
 
 /// Where a message goes in the queue.
 #[derive(Clone, Copy)]
@@ -80,8 +80,6 @@ pub(super) struct ColdMessages<M, X> {
     backlog: VecDeque<Vec<M>>,
     /// One queue for each priority, lowest first.
     lanes: Vec<VecDeque<M>>,
-    /// Messages of waiting sends. The list of sends has their slots.
-    waiting: Vec<Option<M>>,
     pub(super) attached: X,
 }
 
@@ -98,7 +96,6 @@ impl<M, X: Default> Messages<M, X> {
             Box::new(ColdMessages {
                 backlog: VecDeque::new(),
                 lanes: core::iter::repeat_with(VecDeque::new).take(usize::from(lanes)).collect(),
-                waiting: Vec::new(),
                 attached: X::default(),
             })
         })
@@ -122,21 +119,6 @@ impl<M, X: Default> Messages<M, X> {
             self.chunk.reserve_exact(more.min(chunk_len_max::<M>() - self.chunk.len()));
         }
         self.chunk.push(message);
-    }
-
-    /// Keeps the message of a waiting send in this slot, which is free or the next new one.
-    pub(super) fn keep_waiting(&mut self, slot: usize, message: M, lanes: u8) {
-        let waiting = &mut self.cold(lanes).waiting;
-        if slot == waiting.len() {
-            waiting.push(Some(message));
-        } else {
-            waiting[slot] = Some(message);
-        }
-    }
-
-    /// Takes the message of a waiting send back.
-    pub(super) fn take_waiting(&mut self, slot: usize) -> Option<M> {
-        self.cold.as_mut()?.waiting.get_mut(slot)?.take()
     }
 
     /// Moves the oldest full chunk, one message of the lanes, or the whole chunk into `batch`, and
@@ -196,7 +178,7 @@ impl<M, X: Default> Messages<M, X> {
     }
 }
 
-impl<M: Send, X: Default + Send> MessageStore for Messages<M, X> {
+impl<M: Send + 'static, X: Default + Send> MessageStore for Messages<M, X> {
     fn message_type(&self) -> &'static str {
         core::any::type_name::<M>()
     }
@@ -221,18 +203,9 @@ impl<M: Send, X: Default + Send> MessageStore for Messages<M, X> {
         lanes.iter().position(|lane| !lane.is_empty())
     }
 
-    fn enqueue_waiting(&mut self, slot: usize, at: Position) {
-        if let Some(message) = self.take_waiting(slot) {
-            self.enqueue(message, at);
-        }
-    }
-
-    fn free_waiting_slots(&mut self) {
-        if let Some(cold) = &mut self.cold {
-            cold.waiting.clear();
-            if cold.waiting.capacity() > KEPT_SLOTS_MAX {
-                cold.waiting = Vec::new();
-            }
+    fn enqueue_waiting(&mut self, message: WaitingMessage, at: Position) {
+        if let Ok(message) = message.downcast() {
+            self.enqueue(*message, at);
         }
     }
 }

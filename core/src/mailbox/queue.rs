@@ -26,9 +26,9 @@
 //! ```
 //!
 //! Invariants:
-//! 1. `accepted - removed - taken` messages are queued. No push exceeds the capacity. Three cases
-//!    may exceed it: an item from a feed and a retried message, by one each, and every send that is
-//!    admitted to break a wait cycle.
+//! 1. `accepted - removed - taken` messages are queued. No push exceeds the capacity. Messages that
+//!    the receiver adds itself may exceed it (from a feed, a timer, the stash or a retry), and every
+//!    send that is admitted to break a wait cycle.
 //! 2. `credits` is the number of pushes that need no further check (see `high_water`).
 //! 3. A caller that needs the receiver takes its waker under the lock and wakes it outside the
 //!    lock.
@@ -55,6 +55,7 @@ use crate::mailbox::messages::{MessageStore, Messages};
 use crate::mailbox::queue_state::{Admission, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -129,6 +130,10 @@ pub(crate) struct Pushed<M> {
 }
 
 impl WhenFull {
+    fn take_waker(&mut self) -> Option<Waker> {
+        if let Self::Wait(waker) = self { waker.take() } else { None }
+    }
+
     /// Drops the waker if it was not needed.
     fn discard(self) {
         if let Self::Wait(waker) = self {
@@ -205,9 +210,8 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
                     state.messages.enqueue(message, state.position(priority));
                 }
                 Ok(Admission::DropIncoming(reason)) => dropped = Some((message, reason)),
-                Ok(Admission::Wait { key, slot }) => {
-                    state.messages.keep_waiting(slot, message, state.lanes);
-                    waiting = Some(key);
+                Ok(Admission::Wait) => {
+                    waiting = Some(self.any().add_waiting(state, Some(Box::new(message)), priority, when_full.take_waker()));
                 }
                 Err(error) => return Err(error.with_message(message)),
             }
@@ -221,7 +225,8 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
     }
 
     /// Takes the only queued message, counts it as taken, and parks the receiver. Returns `None` if
-    /// there is not exactly one message, or if the control word is not zero.
+    /// there is not exactly one message, a send waits, the queue is closed, or the control word is
+    /// not zero.
     #[inline]
     pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;

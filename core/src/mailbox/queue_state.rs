@@ -6,7 +6,7 @@
 
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
-use crate::mailbox::messages::{CHUNK_MAX, MessageStore, Messages, Position};
+use crate::mailbox::messages::{CHUNK_MAX, MessageStore, Messages, Position, WaitingMessage};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::signals::SignalQueue;
 use crate::mailbox::{Mailbox, Overflow, Priority};
@@ -28,7 +28,7 @@ pub(super) struct QueueState<S: ?Sized, U> {
     pub(super) receiver: ReceiverState,
     pub(super) closed: bool,
     pub(super) overflow: Overflow,
-    /// The number of lanes with messages, or 0 if messages are in the chunk.
+    /// The number of lanes, or 0 if messages are in the chunk.
     pub(super) lanes: u8,
     /// True if the high-water mark was passed and reported.
     pub(super) high_water_reported: bool,
@@ -54,10 +54,6 @@ pub(super) struct ColdPart<U> {
     /// Waiting sends by key, in order of arrival.
     pub(super) waiting: BTreeMap<u64, WaitingSend>,
     pub(super) next_key: u64,
-    /// Slots for messages of waiting sends that are free again.
-    pub(super) free_slots: Vec<usize>,
-    /// The number of slots, free or in use.
-    pub(super) slots: usize,
     /// Waiting sends that were granted room and have not claimed it yet.
     pub(super) granted: BTreeSet<u64>,
     /// Messages that are accepted but not made yet.
@@ -75,8 +71,8 @@ pub(super) struct ColdPart<U> {
 
 /// A send, or a reservation, that waits for room.
 pub(super) struct WaitingSend {
-    /// The slot of its message. `None` if the sender keeps the message and only wants room.
-    pub(super) slot: Option<usize>,
+    /// `None` if the sender keeps the message and only wants room.
+    pub(super) message: Option<WaitingMessage>,
     pub(super) priority: Priority,
     /// `None` once the close of the queue has woken the sender.
     pub(super) waker: Option<Waker>,
@@ -90,8 +86,8 @@ pub(super) enum Admission {
     ReplaceOldest(DeadLetterReason),
     /// It is accepted and becomes a dead letter at once.
     DropIncoming(DeadLetterReason),
-    /// It waits for room in this slot, under this key.
-    Wait { key: u64, slot: usize },
+    /// It waits for room.
+    Wait,
 }
 
 impl<M, X, U> QueueState<Messages<M, X>, U> {
@@ -214,17 +210,13 @@ impl<U: Default> AnyQueueState<U> {
         }
     }
 
-    /// Decides about a message that arrives, and counts it as accepted or dropped. If the mailbox
-    /// is full, `may_drop` allows its overflow rule to drop a message.
-    pub(super) fn admit_message(
-        &mut self,
-        taken: &AtomicUsize,
-        priority: Priority,
-        may_drop: bool,
-    ) -> Result<Admission, SendError<()>> {
+    /// Decides about a message that arrives while there is room for `room` messages, and counts it
+    /// as accepted or dropped. If the mailbox is full, `may_drop` allows its overflow rule to drop
+    /// a message.
+    pub(super) fn admit_message(&mut self, room: u32, priority: Priority, may_drop: bool) -> Result<Admission, SendError<()>> {
         self.check_accepts(priority)?;
         let admission = match self.overflow {
-            _ if self.room(taken) > 0 => Admission::Enqueue,
+            _ if room > 0 => Admission::Enqueue,
             Overflow::Fail => return Err(SendError::Full(())),
             _ if !may_drop => return Err(SendError::Full(())),
             _ => self.make_room(priority),

@@ -1,11 +1,11 @@
-//! The receiver's side of a queue: how it parks, and how the queue is closed. Also the two halves
-//! of a slow push that need no message type.
+//! What needs no message type: how the receiver parks, how the queue is closed, and the two halves
+//! of a slow push around the message itself.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::{AnyQueue, QueueOf, WhenFull, WithoutMessage};
-use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState, WaitingSend};
+use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
@@ -29,15 +29,23 @@ impl<U: Default, H> AnyQueue<U, H> {
         when_full: &mut WhenFull,
         to_wake: &mut Vec<Waker>,
     ) -> Result<Admission, SendError<()>> {
-        *to_wake = self.admit_locked(state);
+        let room = self.admit_first(state, to_wake);
         let may_drop = matches!(when_full, WhenFull::Drop);
-        match (state.admit_message(&self.taken, priority, may_drop), when_full) {
-            (Err(SendError::Full(())), WhenFull::Wait(waker)) => {
-                let slot = state.new_slot();
-                let key = self.add_waiting(state, WaitingSend { slot: Some(slot), priority, waker: waker.take() });
-                Ok(Admission::Wait { key, slot })
-            }
+        match (state.admit_message(room, priority, may_drop), when_full) {
+            (Err(SendError::Full(())), WhenFull::Wait(_)) => Ok(Admission::Wait),
             (admitted, _) => admitted,
+        }
+    }
+
+    /// Admits waiting sends. Returns the room that is left: if a send still waits, there is none.
+    pub(super) fn admit_first(&self, state: &mut AnyQueueState<U>, to_wake: &mut Vec<Waker>) -> u32 {
+        loop {
+            to_wake.extend(self.admit_locked(state));
+            // The receiver may have taken a message since. Its room belongs to a waiting send.
+            let room = state.room(&self.taken);
+            if room == 0 || state.closed || state.no_send_waits() {
+                return room;
+            }
         }
     }
 

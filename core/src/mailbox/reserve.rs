@@ -25,7 +25,7 @@ use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
-use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState, WaitingSend};
+use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Overflow, Priority, control};
 use alloc::vec::Vec;
@@ -53,9 +53,10 @@ impl<U: Default, H> AnyQueue<U, H> {
             if let Err(error) = state.check_accepts(priority) {
                 return (Err(error), Vec::new());
             }
-            let admitted = self.admit_locked(state);
+            let mut admitted = Vec::new();
+            let room = self.admit_first(state, &mut admitted);
             let drop_reason = match state.overflow {
-                _ if state.room(&self.taken) > 0 => None,
+                _ if room > 0 => None,
                 Overflow::DropNewest if may_drop => Some(DeadLetterReason::DroppedNewest),
                 // The oldest message is found when the new one is made.
                 Overflow::DropOldest | Overflow::Conflate if may_drop => None,
@@ -98,6 +99,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                     let cold = state.cold();
                     cold.granted.remove(&key);
                     old = cold.waiting.remove(&key).and_then(|waiting| waiting.waker);
+                    self.refresh_after_admission(state);
                 }
                 return (Poll::Ready(Err(error)), Vec::new());
             }
@@ -111,7 +113,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                 return (Poll::Ready(Ok(self.reserve_locked(state, Reservation { priority, drop_reason: None }))), admitted);
             }
             if key.is_none() && waker.is_some() {
-                *key = Some(self.add_waiting(state, WaitingSend { slot: None, priority, waker: waker.take() }));
+                *key = Some(self.add_waiting(state, None, priority, waker.take()));
             }
             (Poll::Pending, admitted)
         });
@@ -216,7 +218,7 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
             let rejected = match self.any().begin_fill(state, &reservation) {
                 None => return (Some((message, None)), None),
                 Some(Admission::DropIncoming(reason)) => Some((message, Some(reason))),
-                Some(Admission::Enqueue | Admission::Wait { .. }) => {
+                Some(Admission::Enqueue | Admission::Wait) => {
                     state.messages.enqueue(message, at);
                     None
                 }

@@ -1,17 +1,15 @@
 //! Sends that wait for room: a list in order of arrival. A send is admitted when the receiver makes
 //! room, or beyond the capacity to break a wait cycle.
 //!
-//! The list has the keys and wakers of the sends; their messages are in slots of `Messages`.
-//!
 //! Lock rule: wakers of senders are user code. They are cloned, woken and dropped outside the lock.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
-use crate::mailbox::control;
-use crate::mailbox::messages::Messages;
+use crate::mailbox::messages::{Messages, WaitingMessage};
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
+use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -41,10 +39,8 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default> QueueState<Mess
     /// Removes a waiting send, if it still waits. Returns its message and its waker.
     fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<Waker>) {
         let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
-        let message = waiting.slot.and_then(|slot| self.messages.take_waiting(slot));
-        let state: &mut AnyQueueState<U> = self;
-        state.release_slot(waiting.slot);
-        (message, waiting.waker)
+        let message = waiting.message.and_then(|message| message.downcast().ok());
+        (message.map(|message| *message), waiting.waker)
     }
 }
 
@@ -66,7 +62,14 @@ impl<U: Default, H> AnyQueue<U, H> {
 
     /// Adds a send to the end of the waiting list. Credits become 0, so later pushes take the slow
     /// path and cannot overtake it.
-    pub(super) fn add_waiting(&self, state: &mut AnyQueueState<U>, waiting: WaitingSend) -> u64 {
+    pub(super) fn add_waiting(
+        &self,
+        state: &mut AnyQueueState<U>,
+        message: Option<WaitingMessage>,
+        priority: Priority,
+        waker: Option<Waker>,
+    ) -> u64 {
+        let waiting = WaitingSend { message, priority, waker };
         state.credits = 0;
         let cold = state.cold();
         cold.next_key += 1;
@@ -157,36 +160,14 @@ impl<U: Default, H> AnyQueue<U, H> {
 impl<U: Default> AnyQueueState<U> {
     /// Moves a waiting send into the queue, or grants its room. Returns the waker of its sender.
     fn admit_send(&mut self, key: u64, waiting: WaitingSend) -> Option<Waker> {
-        match waiting.slot {
-            Some(slot) => {
+        match waiting.message {
+            Some(message) => {
                 self.accepted = self.accepted.wrapping_add(1);
                 let at = self.position(waiting.priority);
-                self.messages.enqueue_waiting(slot, at);
-                self.release_slot(Some(slot));
+                self.messages.enqueue_waiting(message, at);
             }
             None => drop(self.cold().granted.insert(key)),
         }
         waiting.waker
-    }
-
-    /// Returns a free slot for the message of a waiting send.
-    pub(super) fn new_slot(&mut self) -> usize {
-        let cold = self.cold();
-        cold.free_slots.pop().unwrap_or_else(|| {
-            cold.slots += 1;
-            cold.slots - 1
-        })
-    }
-
-    /// Frees the slot of a send that has left the waiting list. The last one frees the memory.
-    fn release_slot(&mut self, slot: Option<usize>) {
-        let cold = self.cold();
-        if !cold.waiting.is_empty() {
-            cold.free_slots.extend(slot);
-        } else if cold.slots > 0 {
-            cold.free_slots = Vec::new();
-            cold.slots = 0;
-            self.messages.free_waiting_slots();
-        }
     }
 }

@@ -53,6 +53,31 @@ fn loom_a10_dropped_reply_against_the_asker() {
     });
 }
 
+/// The mailbox is closed and opened again while a question waits for room, as when a permanent
+/// actor is closed. An ask that fails as closed was not delivered.
+#[test]
+fn loom_a10_question_without_room_against_close_and_reopen() {
+    explore(|| {
+        let cell: Asked<u32> = cell(Mailbox::bounded(1));
+        let mut first = Ask::new(&cell, |reply| reply);
+        assert!(poll_once(&mut first).is_pending());
+        let mut second = Ask::new(&cell, |reply| reply);
+        assert!(poll_once(&mut second).is_pending(), "it waits for room");
+        drop(cell.any().mailbox().close());
+        let actor = Arc::clone(&cell);
+        let reopens = thread::spawn(move || {
+            drop(question(&actor));
+            actor.mailbox().count_taken();
+            actor.any().mailbox().reopen();
+            actor.any().mailbox().admit();
+        });
+        let answered = poll_once(&mut second);
+        reopens.join().unwrap();
+        let is_queued = cell.any().mailbox().len() > 0;
+        assert!(answered.is_pending() || !is_queued, "it failed, and its question is delivered");
+    });
+}
+
 /// A reply that counts its drops.
 struct Answer(PlainCounter);
 

@@ -7,6 +7,7 @@
 
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
+use crate::mailbox::queue::WhenFull;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, control};
 use crate::models::{ManualRuntime, Received, Receiver, block_on, explore, full_cell, poll_once, send_against_close};
@@ -47,6 +48,23 @@ fn loom_a4_waiting_send_against_a_receiver_that_parks_early() {
         assert_eq!(sender.join().unwrap(), Ok(()));
         assert_eq!(receiver.handled, [1, 2]);
         assert!(cell.mailbox().any().counts().is_settled());
+    });
+}
+
+/// The receiver makes room while a `tell` arrives and a send waits. The room belongs to the send.
+#[test]
+fn loom_a4_tell_does_not_overtake_a_waiting_send() {
+    explore(|| {
+        let cell = full_cell();
+        let mut receiver = Receiver::of(&cell);
+        assert!(cell.mailbox().refill(&mut receiver.batch, true, Waker::noop()).is_ready());
+        let mut sending = Sending::new(&cell, 2);
+        assert!(poll_once(&mut sending).is_pending(), "message 1 is not taken yet");
+        let to = Arc::clone(&cell);
+        let teller = thread::spawn(move || to.mailbox().push_slow(3, Priority::NORMAL, WhenFull::Fail).is_ok());
+        (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
+        teller.join().unwrap();
+        assert_eq!(receiver.handled, [1, 2]);
     });
 }
 

@@ -260,3 +260,44 @@ fn a17_s1_actor_that_did_not_start_is_restarted_not_resumed() {
         assert_eq!(sim.run(sibling.ask(|reply| Job::Answer(reply, 7))).unwrap(), 7, "the restart of all children is complete");
     });
 }
+
+/// A hook need not be an `async fn`. What it does before it returns its future is guarded as well.
+#[test]
+fn a17_hook_that_panics_before_its_future_does_not_prevent_the_restart() {
+    quiet();
+    struct EagerHooks;
+    impl Actor for EagerHooks {
+        type Msg = bool;
+        type Error = BoxError;
+
+        async fn handle(&mut self, fails: bool, _cx: &mut Context<Self>) -> Result<(), BoxError> {
+            if fails { Err("injected".into()) } else { Ok(()) }
+        }
+
+        #[allow(clippy::manual_async_fn, reason = "the panic comes before the future")]
+        fn restarting(&mut self, _: &FailureInfo, _: &mut Context<Self>) -> impl Future<Output = Result<(), BoxError>> + Send {
+            if true {
+                panic!("injected into `restarting`");
+            }
+            async { Ok(()) }
+        }
+
+        #[allow(clippy::manual_async_fn, reason = "the panic comes before the future")]
+        fn stopped(&mut self, _: &Exit, _: &mut Context<Self>) -> impl Future<Output = Result<(), BoxError>> + Send {
+            if true {
+                panic!("injected into `stopped`");
+            }
+            async { Ok(()) }
+        }
+    }
+    explore(0..20, |sim| {
+        let system = sim.system("s");
+        let actor = system.spawn("eager", Props::new(|| EagerHooks)).unwrap();
+        actor.tell(true).unwrap();
+        actor.tell(false).unwrap();
+        sim.settle();
+        assert_eq!((actor.exit(), actor.counts().handled, system.failures()), (None, 1, 3));
+        actor.stop();
+        assert_eq!(sim.run(actor.exited()), Exit::Stopped);
+    });
+}

@@ -208,3 +208,35 @@ fn s8_panic_in_a_timer_is_a_recorded_failure() {
         assert_eq!((system.failures(), actor.counts().handled), (1, 1));
     });
 }
+
+/// The key of a timer that has fired is not used again: it cancels no later timer.
+#[test]
+fn a12_old_timer_key_cancels_no_later_timer() {
+    #[derive(Default)]
+    struct TwoTimers {
+        first: Option<TimerKey>,
+    }
+    impl Actor for TwoTimers {
+        type Msg = u8;
+        type Error = Infallible;
+
+        async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), Infallible> {
+            self.first = Some(cx.send_after(MS, 1));
+            Ok(())
+        }
+
+        async fn handle(&mut self, message: u8, cx: &mut Context<Self>) -> Result<(), Infallible> {
+            if let (1, Some(first)) = (message, self.first) {
+                cx.send_after(MS, 2);
+                assert!(!cx.cancel_timer(first), "it has fired");
+            }
+            Ok(())
+        }
+    }
+    explore(0..5, |sim| {
+        let system = sim.system("s");
+        let actor = system.spawn("two-timers", Props::new(TwoTimers::default)).unwrap();
+        sim.advance(5 * MS);
+        assert_eq!((system.failures(), actor.counts().handled), (0, 2));
+    });
+}

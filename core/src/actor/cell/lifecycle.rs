@@ -121,12 +121,6 @@ impl StageEnd {
     }
 }
 
-impl From<()> for StageEnd {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
-}
-
 impl AnyTask {
     /// Settles the stage that has ended, and chooses the next.
     pub(super) fn next_stage(&mut self, cell: &AnyCell, end: StageEnd) {

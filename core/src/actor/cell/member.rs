@@ -98,10 +98,14 @@ impl<M: Send + 'static> Cell<M> {
         }
     }
 
+    /// As [`begin_send`](Self::begin_send), after a fast push was not possible.
     #[cold]
-    fn begin_send_slow(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
-        let pushed = self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone())))?;
-        Ok(self.any().after_begin_send(pushed.waiting, pushed.high_water, waker))
+    pub(crate) fn begin_send_slow(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
+        let pushed = match self.mailbox.push_slow(message, priority, WhenFull::Fail) {
+            Err(SendError::Full(message)) => self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone()))),
+            pushed => pushed,
+        }?;
+        Ok(self.any().after_begin_send(pushed.waiting, pushed.high_water))
     }
 
     /// Describes a message for records: through `Props::describe`, else by the name of its type.
@@ -147,22 +151,19 @@ impl<M: Send + 'static> Cell<M> {
 pub(crate) enum SendStart {
     /// The mailbox has accepted the message.
     Accepted,
-    /// The same, but the receiver is behind by a whole part of its queue: the sender yields once,
-    /// so that the receiver can run. Its waker is woken already.
-    AcceptedAndYields,
+    /// The same, but the receiver is behind by a whole part of its queue: the sender should yield
+    /// once, so that the receiver can run.
+    ReceiverBehind,
     /// The send waits for room, with this key.
     Waits(u64),
 }
 
 impl AnyCell {
-    fn after_begin_send(&self, waiting: Option<u64>, high_water: Option<HighWater>, waker: &Waker) -> SendStart {
+    fn after_begin_send(&self, waiting: Option<u64>, high_water: Option<HighWater>) -> SendStart {
         self.report_if_high_water(high_water);
         match waiting {
             Some(key) => SendStart::Waits(key),
-            None if self.mailbox.receiver_is_behind() => {
-                waker.wake_by_ref();
-                SendStart::AcceptedAndYields
-            }
+            None if self.mailbox.receiver_is_behind() => SendStart::ReceiverBehind,
             None => SendStart::Accepted,
         }
     }

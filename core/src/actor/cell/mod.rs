@@ -139,8 +139,9 @@ impl AnyTask {
     /// room for it.
     fn run_other_stage<'a>(&'a mut self, cell: &'a AnyCell) -> BoxFuture<'a, StageEnd> {
         match self.stage {
-            Stage::RestartingHook => Box::pin(self.boxed_restarting_hook(cell)),
-            Stage::StoppedHook => Box::pin(self.boxed_stopped_hook(cell)),
+            // The hook begins within the future: its first part is user code too.
+            Stage::RestartingHook => Box::pin(async { self.boxed_restarting_hook(cell).await }),
+            Stage::StoppedHook => Box::pin(async { self.boxed_stopped_hook(cell).await }),
             Stage::StopChildren => Box::pin(async {
                 Childless::new(cell.node()).await;
                 StageEnd::Done

@@ -38,12 +38,14 @@ pub(crate) struct OptionalState {
 /// them.
 pub(crate) struct OptionalMessages<M> {
     timers: Option<Box<dyn AnyTimers<M>>>,
+    /// The last key of a timer, kept while there are no timers.
+    last_timer_key: u64,
     stash: Option<Box<dyn AnyStash<M>>>,
 }
 
 impl<M> Default for OptionalMessages<M> {
     fn default() -> Self {
-        Self { timers: None, stash: None }
+        Self { timers: None, last_timer_key: 0, stash: None }
     }
 }
 
@@ -63,10 +65,15 @@ struct BorrowedTimers<'a, M: Send + 'static> {
 
 impl<M: Send + 'static> Drop for BorrowedTimers<'_, M> {
     fn drop(&mut self) {
-        if let Some(timers) = self.timers.take().filter(|timers| !timers.is_empty()) {
+        let Some(timers) = self.timers.take() else { return };
+        let (last_key, mut timers) = (timers.last_key(), Some(timers).filter(|timers| !timers.is_empty()));
+        if timers.is_some() {
             self.cell.mailbox.set_owner_flag();
-            self.cell.mailbox.with_message_data(|optional| optional.timers = Some(timers));
         }
+        self.cell.mailbox.with_message_data(|optional| {
+            optional.last_timer_key = last_key;
+            optional.timers = timers.take();
+        });
     }
 }
 
@@ -154,7 +161,8 @@ impl<M: Send + 'static> Cell<M> {
     /// Runs `f` on the timers outside the lock; there are none before the first call. Only the
     /// actor's own task calls this.
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let timers = self.take_timers().unwrap_or_else(|| Box::new(Timers::default()));
+        let last_key = || self.mailbox.with_message_data(|optional| optional.last_timer_key);
+        let timers = self.take_timers().unwrap_or_else(|| Box::new(Timers::new(last_key())));
         let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };
         borrowed.timers.as_mut().map(|timers| f(timers.timers())).expect("the timers are borrowed until the end of this call")
     }

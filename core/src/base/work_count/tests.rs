@@ -6,7 +6,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::actor::system_message::SystemMessage;
-use crate::actor::timers::Timers;
+use crate::actor::timers::{AnyTimers as _, Timers};
 use crate::base::reason::BoxError;
 use crate::base::time::Instant;
 use crate::dispatcher::Dispatcher;
@@ -259,7 +259,7 @@ fn s14_many_topic_subscriptions_cost_linear_work() {
 #[test]
 fn s14_cancelling_many_timers_costs_linear_work() {
     grows_linearly("cancelling timers", |timers| {
-        let mut waiting = Timers::default();
+        let mut waiting = Timers::new(0);
         let at = Instant::after_start(Duration::from_secs(1));
         let keys: Vec<_> = (0..timers).map(|_| waiting.after(at, ())).collect();
         assert!(keys.iter().rev().all(|key| waiting.cancel(*key)));

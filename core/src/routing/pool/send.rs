@@ -62,7 +62,10 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
             let Some(worker) = self.pool.choose(&message) else { return Poll::Ready(Err(SendError::Closed(message))) };
             match worker.cell().begin_send(message, self.priority, waker) {
                 Ok(SendStart::Accepted) => return Poll::Ready(Ok(())),
-                Ok(SendStart::AcceptedAndYields) => return Poll::Pending,
+                Ok(SendStart::ReceiverBehind) => {
+                    waker.wake_by_ref();
+                    return Poll::Pending;
+                }
                 Ok(SendStart::Waits(key)) => {
                     let edge = RoomEdge::begin(worker.any().member, key);
                     self.stage = SendStage::Waiting(worker, key, edge);
