@@ -27,8 +27,8 @@
 //!
 //! Invariants:
 //! 1. `accepted - removed - taken` messages are queued. No push exceeds the capacity. Messages that
-//!    the receiver adds itself may exceed it (from a feed, a timer, the stash or a retry), and so may
-//!    a send that is admitted to break a wait cycle.
+//!    the receiver adds itself may exceed it: from a feed, a timer, the stash or a retry. So may a
+//!    send that is admitted to break a wait cycle.
 //! 2. `credits` is the number of pushes that need no further check (see `high_water`).
 //! 3. A caller that needs the receiver takes its waker under the lock and wakes it outside the
 //!    lock.
