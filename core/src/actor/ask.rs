@@ -10,6 +10,7 @@ use crate::actor::reply::{Reply, ReplySlot};
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::mailbox::Priority;
+use crate::mailbox::waiting_sends::WaitEnd;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
@@ -134,7 +135,7 @@ where
     #[cold]
     fn poll_waiting(&mut self, key: u64, waker: &Waker) -> Poll<Result<T, AskError>> {
         match self.to.any().mailbox().poll_admitted(key, waker) {
-            Poll::Ready(false) => {
+            Poll::Ready(WaitEnd::Closed) => {
                 self.details.get_or_insert_default().waiting = None;
                 // If it cannot be withdrawn, the mailbox was opened again and has accepted it.
                 if let Some(question) = self.to.mailbox().withdraw(key) {
@@ -142,7 +143,7 @@ where
                     return Poll::Ready(Err(self.closed()));
                 }
             }
-            Poll::Ready(true) => self.details.get_or_insert_default().waiting = None,
+            Poll::Ready(WaitEnd::Admitted) => self.details.get_or_insert_default().waiting = None,
             Poll::Pending => {}
         }
         // A question that waits may have an error already, such as a wait cycle.

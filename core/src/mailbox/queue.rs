@@ -204,13 +204,13 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
         let pushed = self.state.with(|state| {
             let (mut waiting, mut dropped) = (None, None);
             match self.any().begin_push(state, priority, &mut when_full, &mut to_wake) {
-                Ok(Admission::Enqueue) => state.messages.enqueue(message, state.position(priority)),
-                Ok(Admission::ReplaceOldest(reason)) => {
+                Ok(Some(Admission::Enqueue)) => state.messages.enqueue(message, state.position(priority)),
+                Ok(Some(Admission::ReplaceOldest(reason))) => {
                     dropped = state.messages.pop_oldest().map(|oldest| (oldest, reason));
                     state.messages.enqueue(message, state.position(priority));
                 }
-                Ok(Admission::DropIncoming(reason)) => dropped = Some((message, reason)),
-                Ok(Admission::Wait) => {
+                Ok(Some(Admission::DropIncoming(reason))) => dropped = Some((message, reason)),
+                Ok(None) => {
                     waiting = Some(self.any().add_waiting(state, Some(Box::new(message)), priority, when_full.take_waker()));
                 }
                 Err(error) => return Err(error.with_message(message)),

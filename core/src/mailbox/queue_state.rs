@@ -86,8 +86,6 @@ pub(super) enum Admission {
     ReplaceOldest(DeadLetterReason),
     /// It is accepted and becomes a dead letter at once.
     DropIncoming(DeadLetterReason),
-    /// It waits for room.
-    Wait,
 }
 
 impl<M, X, U> QueueState<Messages<M, X>, U> {

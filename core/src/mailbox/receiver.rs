@@ -21,19 +21,20 @@ impl<S: ?Sized, U, H> QueueOf<S, U, H> {
 }
 
 impl<U: Default, H> AnyQueue<U, H> {
-    /// Before a message is pushed: admits waiting sends, then decides about the message.
+    /// Before a message is pushed: admits waiting sends, then decides about the message. Returns
+    /// `None` if it must wait for room.
     pub(super) fn begin_push(
         &self,
         state: &mut AnyQueueState<U>,
         priority: Priority,
         when_full: &mut WhenFull,
         to_wake: &mut Vec<Waker>,
-    ) -> Result<Admission, SendError<()>> {
+    ) -> Result<Option<Admission>, SendError<()>> {
         let room = self.admit_first(state, to_wake);
         let may_drop = matches!(when_full, WhenFull::Drop);
         match (state.admit_message(room, priority, may_drop), when_full) {
-            (Err(SendError::Full(())), WhenFull::Wait(_)) => Ok(Admission::Wait),
-            (admitted, _) => admitted,
+            (Err(SendError::Full(())), WhenFull::Wait(_)) => Ok(None),
+            (admitted, _) => admitted.map(Some),
         }
     }
 

@@ -20,14 +20,13 @@
 //! 3. Code that frees a place without leaving a message there admits the waiting sends and wakes
 //!    the receiver for them.
 
-use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Overflow, Priority, control};
+use crate::mailbox::{Overflow, Priority};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -181,10 +180,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     /// now.
     fn after_release(&self, state: &mut AnyQueueState<U>) -> Vec<Waker> {
         let mut to_wake = self.admit_locked(state);
-        if state.no_send_waits() {
-            self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
-        }
-        state.refresh_credits(&self.taken);
+        self.refresh_after_admission(state);
         to_wake.extend(state.unpark_if_idle());
         to_wake
     }
@@ -218,7 +214,7 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
             let rejected = match self.any().begin_fill(state, &reservation) {
                 None => return (Some((message, None)), None),
                 Some(Admission::DropIncoming(reason)) => Some((message, Some(reason))),
-                Some(Admission::Enqueue | Admission::Wait) => {
+                Some(Admission::Enqueue) => {
                     state.messages.enqueue(message, at);
                     None
                 }

@@ -13,13 +13,24 @@ use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
+/// How the wait of a send has ended.
+pub(crate) enum WaitEnd {
+    /// Its message is in the queue.
+    Admitted,
+    /// The queue was closed. The sender must withdraw its message; if it cannot, the queue was
+    /// opened again and has admitted it.
+    Closed,
+}
+
 impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
     /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
         match self.any().poll_admitted(key, waker) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(true) => Poll::Ready(Ok(())),
-            Poll::Ready(false) => Poll::Ready(self.withdraw(key).map_or(Ok(()), |message| Err(SendError::Closed(message)))),
+            Poll::Ready(WaitEnd::Admitted) => Poll::Ready(Ok(())),
+            Poll::Ready(WaitEnd::Closed) => {
+                Poll::Ready(self.withdraw(key).map_or(Ok(()), |message| Err(SendError::Closed(message))))
+            }
         }
     }
 
@@ -45,17 +56,16 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default> QueueState<Mess
 }
 
 impl<U: Default, H> AnyQueue<U, H> {
-    /// Polls a waiting send. Ready with true once its message is in the queue, and with false if
-    /// the queue was closed: then the sender withdraws its message.
-    pub(crate) fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<bool> {
+    /// Polls a waiting send, until its message is in the queue or the queue was closed.
+    pub(crate) fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<WaitEnd> {
         // The waker is updated first: a close that comes after the check below wakes it.
         if !self.update_waker(key, waker) {
-            return Poll::Ready(true);
+            return Poll::Ready(WaitEnd::Admitted);
         }
         self.state.with(|state| match state.cold.as_ref().is_some_and(|cold| cold.waiting.contains_key(&key)) {
             // It was admitted since.
-            false => Poll::Ready(true),
-            true if state.closed => Poll::Ready(false),
+            false => Poll::Ready(WaitEnd::Admitted),
+            true if state.closed => Poll::Ready(WaitEnd::Closed),
             true => Poll::Pending,
         })
     }

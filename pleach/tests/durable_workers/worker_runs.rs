@@ -94,7 +94,7 @@ fn c7_worker_claims_only_known_graphs_in_all_their_versions() {
 fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
     let sim = Sim::new(6);
     let (system, store) = (sim.system("shop"), MemoryStore::on(sim.runtime()));
-    let scope = system.scope("work").unwrap();
+    let scope = system.scope("jobs").unwrap();
     let slow = |_: State| std::future::pending::<Result<State, String>>();
     let graph = Graph::new("slow").add_node("slow", slow).add_edge("slow", END).set_entry("slow").compile().unwrap();
     let worker = Worker::new(&store).graph(&graph).name("worker").start_in(&scope).unwrap();
@@ -104,9 +104,9 @@ fn c9_run_of_a_worker_is_in_the_tree_with_any_id() {
             graph.run(Vec::new()).id(id).runtime(sim.runtime()).checkpoint(&store).enqueue().await.unwrap();
         }
         sim.sleep(Duration::from_secs(2)).await;
-        let control = system.root().lookup::<WorkerMessage>(&path("/user/work/worker/control")).unwrap();
+        let control = system.root().lookup::<WorkerMessage>(&path("/user/jobs/worker/control")).unwrap();
         assert_eq!(control.ask(WorkerMessage::Held).await.unwrap().len(), 3);
-        let run = RunRef::find(&system.root(), &path("/user/work/worker/runs/essay-7")).unwrap();
+        let run = RunRef::find(&system.root(), &path("/user/jobs/worker/runs/essay-7")).unwrap();
         assert_eq!(Some(&run), worker.run("essay-7").as_ref());
         run.cancel("enough").await.unwrap();
         let error = graph.outcome_of("essay-7", &store).runtime(sim.runtime()).await.unwrap_err();

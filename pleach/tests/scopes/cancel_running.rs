@@ -136,7 +136,7 @@ fn t7_bounded_wait_reports_members_inside_one_poll() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _guard = runtime.enter();
     let system = ActorSystem::new("stuck").unwrap();
-    let scope = system.scope("work").unwrap();
+    let scope = system.scope("jobs").unwrap();
     let done = Arc::new(AtomicUsize::new(0));
     let (entered, both_entered) = channel();
     let (release_task, task_released) = channel::<()>();
@@ -161,11 +161,11 @@ fn t7_bounded_wait_reports_members_inside_one_poll() {
     };
     assert!(began.elapsed() < Duration::from_secs(5));
     let stuck: Vec<_> = running.iter().filter(|member| member.in_poll).map(|member| member.path.to_string()).collect();
-    assert_eq!(stuck, ["/user/work/blocked", "/user/work/actor"]);
+    assert_eq!(stuck, ["/user/jobs/blocked", "/user/jobs/actor"]);
     let since = Duration::from_millis(50)..=began.elapsed();
     assert!(running.iter().all(|member| member.cancelled_for.is_some_and(|passed| since.contains(&passed))), "{running:?}");
     let text = WaitError::StillRunning(running).to_string();
-    assert!(text.contains("/user/work/blocked (cancelled ") && text.contains("inside one poll"), "{text}");
+    assert!(text.contains("/user/jobs/blocked (cancelled ") && text.contains("inside one poll"), "{text}");
 
     release_task.send(()).unwrap();
     release_actor.send(()).unwrap();

@@ -9,7 +9,7 @@ use pleach::sim::{Sim, explore};
 fn mounted(sim: &Sim, log: &Log<String>) -> (ActorSystem, Scope, pleach::system::Mounted, ActorRef<Job>) {
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
     let actor = inner.spawn("a", TestActor::props(log)).unwrap();
-    let scope = outer.scope("work").unwrap();
+    let scope = outer.scope("jobs").unwrap();
     let mounted = inner.mount(&scope).unwrap();
     sim.settle();
     (outer, scope, mounted, actor)
@@ -20,7 +20,7 @@ fn t4_mounted_system_shuts_down_with_its_scope() {
     explore(0..50, |sim| {
         let log = Log::new();
         let (outer, scope, mounted, actor) = mounted(sim, &log);
-        assert_eq!(mounted.any().path().to_string(), "/user/work/inner");
+        assert_eq!(mounted.any().path().to_string(), "/user/jobs/inner");
         actor.tell(Job::Note(1)).unwrap();
         scope.close();
         sim.run(scope.wait_all()).unwrap();
@@ -57,7 +57,7 @@ fn t7_mounted_system_that_does_not_end_is_cancelled_after_the_grace() {
 fn e3_failure_at_the_root_of_a_mounted_system_escalates_outside() {
     let sim = Sim::new(1);
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
-    let scope = outer.scope("work").unwrap();
+    let scope = outer.scope("jobs").unwrap();
     let up = inner.supervisor("up", OneForOne::new().always(SupervisorDirective::Escalate)).unwrap();
     let actor = up.spawn("a", TestActor::props(&Log::new())).unwrap();
     let mounted = inner.mount(&scope).unwrap();
@@ -67,7 +67,7 @@ fn e3_failure_at_the_root_of_a_mounted_system_escalates_outside() {
     assert_eq!(mounted.root().unhandled(), 1, "counted in the inner system");
     assert!(mounted.root().take_escalations().failures.is_empty(), "handled by the outer system");
     let failure = outer.take_escalations().failures.remove(0);
-    assert_eq!(failure.origin().to_string(), "/user/work/inner");
+    assert_eq!(failure.origin().to_string(), "/user/jobs/inner");
     let inside = failure.error::<FailureInfo>().expect("the failure of the inner system");
     assert_eq!(inside.origin(), &actor.path());
 }
@@ -76,7 +76,7 @@ fn e3_failure_at_the_root_of_a_mounted_system_escalates_outside() {
 fn e3_root_handler_of_a_mounted_system_comes_first() {
     let sim = Sim::new(1);
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
-    let scope = outer.scope("work").unwrap();
+    let scope = outer.scope("jobs").unwrap();
     let handled = Log::new();
     let handler = handled.clone();
     inner.root().set_on_root_failure(move |failure, _| handler.note(failure.origin()));
@@ -104,7 +104,7 @@ fn t6_refused_mount_returns_the_system() {
     let sim = Sim::new(1);
     let (outer, inner) = (sim.system("outer"), sim.system("inner"));
     let actor = inner.spawn("a", TestActor::props(&Log::new())).unwrap();
-    let scope = outer.scope("work").unwrap();
+    let scope = outer.scope("jobs").unwrap();
     scope.stop();
     let refused = inner.mount(&scope).unwrap_err();
     assert!(matches!(refused.reason, Refusal::ShuttingDown { .. }));

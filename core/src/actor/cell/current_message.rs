@@ -9,6 +9,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::actor_part::ActorPart;
+use crate::actor::cell::member::describe;
 use crate::actor::cell::task::{ActorTask, AnyTask, Retry};
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
@@ -94,18 +95,19 @@ impl<A: Actor> ActorTask<A> {
     /// them.
     #[cold]
     fn note_message(&mut self, cell: &Cell<A::Msg>, message: &A::Msg) {
-        let options = cell.any().options();
-        let Some(options) = options.as_ref().and_then(|options| options.for_messages::<A::Msg>()) else { return };
-        if options.describe.is_none() && options.copy.is_none() {
-            return;
+        let details = self.details();
+        if details.options.is_none() {
+            details.options = cell.any().options();
         }
+        let options = details.options.clone();
+        let Some(options) = options.as_ref().and_then(|options| options.for_messages::<A::Msg>()) else { return };
         // The number of messages left in the batch tells a retried message from one that comes in
         // between, such as a mapped signal.
         let below = self.part.batch.len();
         let details = self.details();
         let again = details.retries.pop_if(|retry| retry.below == below);
         details.attempts = again.map_or(0, |retry| retry.attempts);
-        details.description = options.describe.is_some().then(|| cell.describe(message));
+        details.description = options.describe.is_some().then(|| describe(Some(options), message));
         let Some(copy) = options.copy else { return };
         // The copy of the previous message is dropped first: if the clone below panics, there is
         // none to retry.

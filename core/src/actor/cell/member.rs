@@ -5,7 +5,7 @@
 
 use crate::actor::cell::optional_state::OptionalState;
 use crate::actor::cell::{AnyCell, Cell, CellHead, CellOf};
-use crate::actor::props::ActorOptions;
+use crate::actor::props::{ActorOptions, MessageOptions};
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::base::reason::Reason;
@@ -111,12 +111,7 @@ impl<M: Send + 'static> Cell<M> {
     /// Describes a message for records: through `Props::describe`, else by the name of its type.
     pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
         let options = self.any().options();
-        let options = options.as_ref().and_then(|options| options.for_messages::<M>());
-        match options.and_then(|options| options.describe.as_ref()) {
-            // `describe` is user code. If it panics, the name of the type is used.
-            Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
-            None => type_name::<M>(),
-        }
+        describe(options.as_ref().and_then(|options| options.for_messages()), message)
     }
 
     /// Records a message that was accepted and will not be handled, and drops it. The mailbox has
@@ -262,6 +257,15 @@ impl AnyCell {
             word if word & control::WAITING_TO_RESTART != 0 => supervision::waits_for(self.node()).into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+/// Describes a message with the option for it, or by the name of its type.
+pub(super) fn describe<M>(options: Option<&MessageOptions<M>>, message: &M) -> Cow<'static, str> {
+    match options.and_then(|options| options.describe.as_ref()) {
+        // `describe` is user code. If it panics, the name of the type is used.
+        Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
+        None => type_name::<M>(),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::actor::cell::actor_part::{ActorPart, AnyActorPart};
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
 use crate::actor::cell::restart_wait::RestartWait;
 use crate::actor::cell::{AnyCell, Cell, MESSAGES_PER_POLL_MAX};
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
@@ -67,6 +68,8 @@ pub(super) enum Phase {
 /// a failure.
 #[derive(Default)]
 pub(super) struct TaskDetails {
+    /// The options of the actor, kept here if each message needs them.
+    pub(super) options: Option<Arc<ActorOptions>>,
     /// How often the current message was tried before.
     pub(super) attempts: u32,
     /// The retried messages of the batch. The batch is a stack, and so is this.
