@@ -37,6 +37,9 @@ mod events;
 /// Nodes, cancellation, tasks, supervision and the wait-for graph.
 mod tree;
 
+/// What an observer sees: snapshots of the tree, rates, health.
+mod inspect;
+
 /// The message queue of an actor: capacity, overflow, reservations, control word.
 mod mailbox;
 
@@ -94,6 +97,8 @@ pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
 pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
 pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, UnexpectedExit};
+pub use events::give_ups::GIVE_UPS_KEPT_MAX;
+pub use events::health_report::{HEALTH_REPORTS_MAX, HealthReport, Problem};
 pub use events::hub::{EventHub, ListenerHandle};
 pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
@@ -107,6 +112,14 @@ pub use group::new_task::NewTask;
 pub use group::task::TaskOutput;
 pub use ids::name::{NAME_LEN_MAX, Name, NameError, NameFault};
 pub use ids::path::{ActorId, ActorPath, PathError};
+pub use inspect::any_ref::ActionError;
+pub use inspect::cursor::{Cursor, CursorError};
+pub use inspect::health::{Health, HealthReason};
+pub use inspect::info::{Activity, ActorInfo, LastFailure, MemberInfo, RestartInfo, WaitInfo, WaitKind};
+pub use inspect::rates::{CountRates, RATES_TRACKED_DEFAULT, RateSampler, Rates};
+pub use inspect::snapshot::{
+    SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
+};
 pub use mailbox::send_error::SendError;
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope};
 pub use routing::pool::Pool;
@@ -132,7 +145,9 @@ pub use tree::adopt::Refusal;
 pub use tree::any_ref::{AnyRef, Exited};
 pub use tree::child::ChildError;
 pub use tree::current::{identify_cores, runtime as current_runtime};
+pub use tree::facts::MemberKind;
 pub use tree::node::Running;
+pub use tree::observed::HealthLimits;
 pub use tree::supervision::sink::{
     CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,
     SINK_ATTEMPTS_MAX,

@@ -1,10 +1,10 @@
 //! [`Error`]: one error type for `main` and `?`. Every error of pleach converts into it.
 
 use pleach_core::{
-    Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo, GoError,
-    GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, PathError, PoolError, RaceError,
-    Refusal, SendError, ShutdownError, SpawnError, SpawnStartedError, Stalled, StashFull, TaskError, UnexpectedExit,
-    Unreceived, WaitError,
+    ActionError, Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo,
+    GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, PathError, PoolError,
+    RaceError, Refusal, SendError, ShutdownError, SnapshotError, SpawnError, SpawnStartedError, Stalled, StashFull, TaskError,
+    UnexpectedExit, Unreceived, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -46,6 +46,10 @@ pub enum Error {
     Child(ChildError),
     /// A lookup by path found no matching actor.
     Lookup(LookupError),
+    /// A snapshot found no member at its path.
+    Snapshot(SnapshotError),
+    /// A member cannot follow an order, such as a restart.
+    Action(ActionError),
     /// A text does not parse as an actor path.
     Path(PathError),
     /// A member of the tree failed.
@@ -103,6 +107,8 @@ impl Error {
             Self::Shutdown(error) => error,
             Self::Child(error) => error,
             Self::Lookup(error) => error,
+            Self::Snapshot(error) => error,
+            Self::Action(error) => error,
             Self::Path(error) => error,
             Self::Failed(error) => error,
             Self::Cancelled(error) => error,
@@ -175,6 +181,8 @@ from!(
     WaitError => Wait,
     ShutdownError => Shutdown,
     LookupError => Lookup,
+    SnapshotError => Snapshot,
+    ActionError => Action,
     PathError => Path,
     FailureInfo => Failed,
     Cause => Cancelled,

@@ -39,6 +39,7 @@
 #![cfg_attr(feature = "graph", doc = "| [`store`] | Where durable runs live: memory, SQLite, PostgreSQL. |")]
 #![cfg_attr(feature = "graph", doc = "| [`worker`] | Workers that claim and execute durable runs. |")]
 //! | [`events`] | What happens in a system, for listeners. |
+//! | [`inspect`] | The tree as values, rates and health. |
 //! | [`system`] | The system, its builder and its shutdown. |
 //! | [`runtime`] | Tokio, the built-in dispatcher, or your own runtime. |
 //! | [`sim`] | Virtual time and schedules that a seed fixes, for tests. |
@@ -58,6 +59,7 @@ pub mod events;
 #[cfg(feature = "graph")]
 pub mod graph;
 pub mod group;
+pub mod inspect;
 pub mod prelude;
 pub mod routing;
 pub mod runtime;

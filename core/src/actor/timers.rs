@@ -129,6 +129,8 @@ impl<A: Actor> Context<A> {
 pub(crate) trait AnyTimers<M>: Send {
     fn timers(&mut self) -> &mut Timers<M>;
     fn is_empty(&self) -> bool;
+    /// Returns how many timers are set, including the receive timeout.
+    fn len(&self) -> usize;
     fn last_key(&self) -> u64;
 
     /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
@@ -219,6 +221,10 @@ impl<M> Timers<M> {
 impl<M: Send> AnyTimers<M> for Timers<M> {
     fn timers(&mut self) -> &mut Timers<M> {
         self
+    }
+
+    fn len(&self) -> usize {
+        self.sources.len() + usize::from(self.idle.is_some())
     }
 
     fn is_empty(&self) -> bool {

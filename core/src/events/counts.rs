@@ -9,6 +9,7 @@ use core::ops::AddAssign;
 /// Otherwise the difference is [`open`](Self::open). On 32-bit targets the counts of one live actor
 /// wrap around at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
     /// How many messages a mailbox has accepted.
     pub accepted: u64,

@@ -8,6 +8,8 @@
 //! | `cause` | why a member was cancelled, and how it ended |
 //! | `failure`, `annotated` | one failure with its context; errors with metadata |
 //! | `counts` | what became of each message |
+//! | `give_ups` | the supervisors that gave up, kept for the health of the system |
+//! | `health_report` | problems that parts of the program report |
 //! | `event` | the event type and its kinds |
 //! | `hub`, `subscription` | the listeners of a tree; the bounded queue of one subscriber |
 //! | `signal` | what an actor's `signal` hook receives |
@@ -17,6 +19,8 @@ pub(crate) mod cause;
 pub(crate) mod counts;
 pub(crate) mod event;
 pub(crate) mod failure;
+pub(crate) mod give_ups;
+pub(crate) mod health_report;
 pub(crate) mod hub;
 pub(crate) mod signal;
 pub(crate) mod subscription;

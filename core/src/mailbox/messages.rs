@@ -37,6 +37,23 @@ const fn chunk_len_max<M>() -> usize {
     }
 }
 
+/// Data of a queue's owner that depends on the message type.
+pub(crate) trait OwnerData: Default + Send + 'static {
+    /// Returns how many messages it keeps, for observers. Default: none.
+    fn sizes(&self) -> OwnerSizes {
+        OwnerSizes::default()
+    }
+}
+
+impl OwnerData for () {}
+
+/// How many messages the owner of a queue keeps beside it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OwnerSizes {
+    pub(crate) stashed: usize,
+    pub(crate) timers: usize,
+}
+
 /// The messages of a queue, as seen by code that does not know their type.
 pub(crate) trait MessageStore: Send {
     /// Returns the name of the message type.
@@ -51,6 +68,8 @@ pub(crate) trait MessageStore: Send {
     fn lowest_lane(&self) -> Option<usize>;
     /// Moves the message of a waiting send into the queue.
     fn enqueue_waiting(&mut self, message: WaitingMessage, at: Position);
+    /// Returns how many messages the owner keeps beside the queue.
+    fn owner_sizes(&self) -> OwnerSizes;
 }
 
 /// The message of a waiting send. It is boxed, so that the list of waiting sends needs no message
@@ -178,7 +197,7 @@ impl<M, X: Default> Messages<M, X> {
     }
 }
 
-impl<M: Send + 'static, X: Default + Send> MessageStore for Messages<M, X> {
+impl<M: Send + 'static, X: OwnerData> MessageStore for Messages<M, X> {
     fn message_type(&self) -> &'static str {
         core::any::type_name::<M>()
     }
@@ -207,6 +226,10 @@ impl<M: Send + 'static, X: Default + Send> MessageStore for Messages<M, X> {
         if let Ok(message) = message.downcast() {
             self.enqueue(*message, at);
         }
+    }
+
+    fn owner_sizes(&self) -> OwnerSizes {
+        self.cold.as_ref().map_or_else(OwnerSizes::default, |cold| cold.attached.sizes())
     }
 }
 

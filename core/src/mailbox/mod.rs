@@ -8,6 +8,7 @@
 //! | `queue` | `MessageQueue`: many senders, one receiver; pushing and taking messages |
 //! | `messages` | where a queue keeps its messages, with and without their type |
 //! | `queue_state` | the part of the queue behind its lock |
+//! | `observe` | what an observer reads of a queue |
 //! | `receiver` | how the receiver parks, and how the queue is closed |
 //! | `high_water` | the high-water mark, and the credits of the fast push path |
 //! | `message_counts` | accepted, taken, handled, failed, dead-lettered |
@@ -27,6 +28,7 @@ pub(crate) mod control;
 pub(crate) mod high_water;
 pub(crate) mod message_counts;
 pub(crate) mod messages;
+pub(crate) mod observe;
 pub(crate) mod queue;
 pub(crate) mod queue_state;
 pub(crate) mod receiver;

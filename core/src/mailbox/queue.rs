@@ -51,7 +51,7 @@ use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::{MessageStore, Messages};
+use crate::mailbox::messages::{MessageStore, Messages, OwnerData};
 use crate::mailbox::queue_state::{Admission, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority};
@@ -142,7 +142,7 @@ impl WhenFull {
     }
 }
 
-impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
+impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     #[inline]
     pub(crate) fn new(kind: Mailbox, owner: H, owner_bits: u8) -> Self {
         Self {

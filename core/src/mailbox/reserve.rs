@@ -23,6 +23,7 @@
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::mailbox::high_water::HighWater;
+use crate::mailbox::messages::OwnerData;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
@@ -205,7 +206,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     }
 }
 
-impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
+impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
     /// make room, or this one.
     pub(crate) fn fill(&self, reservation: Reservation, message: M) -> Option<Rejected<M>> {

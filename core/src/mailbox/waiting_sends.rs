@@ -5,7 +5,7 @@
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
-use crate::mailbox::messages::{Messages, WaitingMessage};
+use crate::mailbox::messages::{Messages, OwnerData, WaitingMessage};
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
@@ -22,7 +22,7 @@ pub(crate) enum WaitEnd {
     Closed,
 }
 
-impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue<M, X, U, H> {
+impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
     pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
         match self.any().poll_admitted(key, waker) {
@@ -46,7 +46,7 @@ impl<M: Send + 'static, X: Default + Send + 'static, U: Default, H> MessageQueue
     }
 }
 
-impl<M: Send + 'static, X: Default + Send + 'static, U: Default> QueueState<Messages<M, X>, U> {
+impl<M: Send + 'static, X: OwnerData, U: Default> QueueState<Messages<M, X>, U> {
     /// Removes a waiting send, if it still waits. Returns its message and its waker.
     fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<Waker>) {
         let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };

@@ -23,6 +23,7 @@ use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::Exited;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -79,6 +80,11 @@ impl Member for BlockingMember {
 
     fn in_poll(&self) -> bool {
         self.running.load(Ordering::Relaxed)
+    }
+
+    fn facts(&self) -> MemberFacts {
+        let work = if self.in_poll() { Work::Running } else { Work::Ready };
+        MemberFacts::new(MemberKind::BlockingJob, work)
     }
 }
 

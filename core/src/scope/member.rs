@@ -17,6 +17,7 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -127,6 +128,18 @@ impl Member for ScopeMember {
         self.node.stop_mode().map(StopMode::exit)
     }
 
+    fn facts(&self) -> MemberFacts {
+        let is_pool = || self.node.existing_supervision(|supervision| supervision.pool_size.is_some()) == Some(true);
+        let kind = match self.role {
+            ScopeRole::Top if self.node.name.is_root() => MemberKind::Root,
+            ScopeRole::Top => MemberKind::Guardian,
+            ScopeRole::Supervisor if is_pool() => MemberKind::Pool,
+            ScopeRole::Supervisor => MemberKind::Supervisor,
+            ScopeRole::Scope | ScopeRole::IsolatedScope => MemberKind::Scope,
+        };
+        MemberFacts::new(kind, Work::Open)
+    }
+
     fn halt(self: Arc<Self>) -> Progress {
         if self.role == ScopeRole::Supervisor {
             return supervision::halt(&self.node);
@@ -161,10 +174,14 @@ impl SupervisedMember for ScopeMember {
     fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
         match action {
             ChildAction::Stop | ChildAction::Escalate { .. } => {}
-            ChildAction::Restart(wait) => return supervision::restart_supervisor(&self.as_member(), wait),
+            ChildAction::Restart(wait) => {
+                self.node.note_failure(&failure);
+                return supervision::restart_supervisor(&self.as_member(), wait);
+            }
             ChildAction::Resume | ChildAction::Wait(_) => return,
         }
         self.node.keep_first_failure(&failure);
+        self.node.note_failure(&failure);
         match self.role {
             ScopeRole::Top | ScopeRole::IsolatedScope => {}
             ScopeRole::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),

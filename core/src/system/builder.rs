@@ -9,6 +9,7 @@ use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::system::System;
 use crate::system::root_context::RootContext;
 use crate::tree::member::Member;
+use crate::tree::observed::HealthLimits;
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::{Tree, TreeSettings};
@@ -135,6 +136,13 @@ impl<S: BuildSystem> SystemBuilder<S> {
     /// [`Lint::LongHandler`](crate::Lint::LongHandler) is reported. Default: 1 s.
     pub fn long_handler(mut self, threshold: Duration) -> Self {
         self.settings.long_handler = threshold;
+        self
+    }
+
+    /// Sets from when on a full mailbox or a long handler is a problem in
+    /// [`health`](crate::System::health). Default: 10 s and 30 s.
+    pub fn health_limits(mut self, limits: HealthLimits) -> Self {
+        self.settings.health_limits = limits;
         self
     }
 

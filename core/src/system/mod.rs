@@ -30,6 +30,8 @@ use crate::events::counts::Counts;
 use crate::events::event::Event;
 use crate::events::hub::{EventHub, ListenerHandle};
 use crate::group::builder::GroupBuilder;
+use crate::inspect::health::Health;
+use crate::inspect::snapshot::{Snapshot, SnapshotError, SnapshotQuery};
 use crate::routing::pool::builder::pool_method;
 use crate::scope::Scope;
 use crate::scope::member::ScopeMember;
@@ -197,6 +199,19 @@ impl System {
     /// [`RootContext::take_escalations`].
     pub fn take_escalations(&self) -> Escalations {
         self.root().take_escalations()
+    }
+
+    /// Lists the members below a path as plain values; see [`RootContext::snapshot`].
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`] if no live member has the path of the query.
+    pub fn snapshot(&self, query: &SnapshotQuery) -> Result<Snapshot, SnapshotError> {
+        self.root().snapshot(query)
+    }
+
+    /// Returns the health of this system; see [`RootContext::health`].
+    pub fn health(&self) -> Health {
+        self.root().health()
     }
 
     /// Returns the event hub of this system, for subscriptions with their own queue.

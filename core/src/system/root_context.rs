@@ -10,12 +10,16 @@ use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
 use crate::events::failure::FailureInfo;
+use crate::events::health_report::{HealthReport, Problem};
 use crate::events::hub::{EventHub, ListenerHandle};
 use crate::events::signal::Terminated;
 use crate::ids::path::ActorPath;
+use crate::inspect::health::Health;
+use crate::inspect::snapshot::{Snapshot, SnapshotError, SnapshotQuery};
 use crate::mailbox::send_error::SendError;
 use crate::scope::member::ScopeMember;
 use crate::tree::any_ref::AnyRef;
+use crate::tree::child;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Running;
@@ -77,14 +81,94 @@ impl RootContext {
 
     /// Returns the live member at `path`, whatever its kind. `None` for a path on another machine.
     pub fn lookup_any(&self, path: &ActorPath) -> Option<AnyRef> {
-        let mut member: Arc<dyn Member> = Arc::clone(&self.root) as Arc<dyn Member>;
-        if path.node().is_some() {
-            return None;
-        }
-        for segment in path.segments() {
-            member = member.node().child(segment)?;
-        }
-        Some(AnyRef { member })
+        child::descend(&self.root_member(), path).map(|member| AnyRef { member })
+    }
+
+    /// Lists the members below a path, one page at a time, as plain values.
+    ///
+    /// Nobody is sent a message and no task is woken. The lock of a member is held for the time
+    /// that reading one member takes. A page costs about 0.5 µs per member, whatever the number of
+    /// siblings before it.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotFound`] if no live member has the path of the query.
+    ///
+    /// ```
+    /// use pleach::BoxError;
+    /// use pleach::inspect::SnapshotQuery;
+    /// use pleach::prelude::*;
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("shop", sim.runtime()).build().unwrap();
+    /// for name in ["till", "stock", "mail"] {
+    ///     system.spawn(name, Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()))).unwrap();
+    /// }
+    /// sim.drain_ready();
+    /// let mut query = SnapshotQuery::at("/user".parse().unwrap()).limit(2);
+    /// let mut listed = Vec::new();
+    /// loop {
+    ///     let page = system.snapshot(&query).unwrap();
+    ///     listed.extend(page.members.iter().map(|member| member.path.to_string()));
+    ///     match page.next {
+    ///         Some(cursor) => query = query.after(cursor),
+    ///         None => break,
+    ///     }
+    /// }
+    /// assert_eq!(listed, ["/user", "/user/till", "/user/stock", "/user/mail"]);
+    /// ```
+    pub fn snapshot(&self, query: &SnapshotQuery) -> Result<Snapshot, SnapshotError> {
+        query.run(&self.root_member())
+    }
+
+    /// Returns the health of this system, with reasons. A readiness probe can serve
+    /// [`Health::is_ready`].
+    ///
+    /// Nothing is measured in advance. Rare events are kept when they happen. Everything else is
+    /// found by looking at members: one call looks at up to 20,000 of them and the next call
+    /// continues there, so a call costs a few milliseconds at most. How long a mailbox is full or a
+    /// handler runs is counted from the first call that finds it, or exactly while a listener wants
+    /// lints. So call it regularly, for example every 5 s.
+    ///
+    /// ```
+    /// use pleach::inspect::Problem;
+    /// use pleach::runtime::Dispatcher;
+    /// use pleach::system::System;
+    ///
+    /// let sim = Dispatcher::seeded(1);
+    /// let system = System::builder("shop", sim.runtime()).build().unwrap();
+    /// assert!(system.health().is_healthy());
+    /// let problem = Problem::new("printer", "the printer is out of paper; no receipts").advice("add paper");
+    /// let report = system.root().report_health(problem);
+    /// assert_eq!(system.health().to_string(), "degraded\n- /: the printer is out of paper; no receipts; add paper");
+    /// assert!(system.health().is_ready(), "the problem does not block readiness");
+    /// drop(report);
+    /// assert!(system.health().is_healthy());
+    /// ```
+    pub fn health(&self) -> Health {
+        Health::of(&self.root_member())
+    }
+
+    /// Reports a problem of the program, which is part of the [health](Self::health) until the
+    /// returned report is dropped. [`AnyRef::report_health`] reports it for one member.
+    pub fn report_health(&self, problem: Problem) -> HealthReport {
+        self.any().report_health(problem)
+    }
+
+    /// Forgets all supervisors that gave up, so that they are no longer part of the
+    /// [health](Self::health). One whose child runs again is forgotten without this.
+    pub fn forget_give_ups(&self) {
+        self.root.node().tree().give_ups.clear();
+    }
+
+    /// Returns an untyped reference to the root of the system.
+    pub fn any(&self) -> AnyRef {
+        AnyRef { member: self.root_member() }
+    }
+
+    fn root_member(&self) -> Arc<dyn Member> {
+        Arc::clone(&self.root) as Arc<dyn Member>
     }
 
     /// Returns the actor at `path` if its message type is `M`.

@@ -3,7 +3,7 @@
 use crate::ids::name::Name;
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
-use crate::tree::member::StopMode;
+use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -12,6 +12,15 @@ use core::fmt;
 pub(crate) fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     let found = Name::new(name).ok().and_then(|name| parent.child(&name));
     found.map(|member| AnyRef { member }).ok_or_else(|| ChildError::NotFound { name: name.to_string(), parent: parent.path() })
+}
+
+/// Returns the live member at `path` below `root`, whatever its kind. `None` for a path on another
+/// machine.
+pub(crate) fn descend(root: &Arc<dyn Member>, path: &ActorPath) -> Option<Arc<dyn Member>> {
+    if path.node().is_some() {
+        return None;
+    }
+    path.segments().iter().try_fold(Arc::clone(root), |member, name| member.node().child(name))
 }
 
 pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {

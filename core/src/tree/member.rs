@@ -17,6 +17,7 @@ use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
+use crate::tree::facts::MemberFacts;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
@@ -72,6 +73,9 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
         Counts::default()
     }
 
+    /// Returns what an observer may know: reads the state of this member once, without any effect.
+    fn facts(&self) -> MemberFacts;
+
     /// Returns whether this member is inside of a poll at this moment. Default: false.
     fn in_poll(&self) -> bool {
         false
@@ -110,6 +114,12 @@ pub(crate) trait SupervisedMember {
     /// Restarts the member on behalf of a user. Returns false if it cannot restart, which is the
     /// default.
     fn request_restart(self: Arc<Self>) -> bool {
+        false
+    }
+
+    /// Suspends or resumes the member on behalf of a user. Returns false if it cannot be suspended,
+    /// which is the default.
+    fn request_suspend(&self, _suspended: bool) -> bool {
         false
     }
 

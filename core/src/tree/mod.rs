@@ -11,6 +11,8 @@
 //! | `token`, `cancel_grace` | cancellation: tokens, and the time that a cancelled future may use |
 //! | `current` | which member is being polled on this thread or core |
 //! | `task` | a future that runs as a member |
+//! | `facts`, `observed` | what members tell an observer; what observers have seen before |
+//! | `walk` | visits a subtree in steps, and continues later |
 //! | `waits` | the wait-for graph and its cycles |
 //! | `supervision`, `lineage` | what happens after a failure; where a failure is in the tree |
 //!
@@ -25,22 +27,28 @@ pub(crate) mod any_ref;
 pub(crate) mod cancel_grace;
 pub(crate) mod child;
 pub(crate) mod current;
+pub(crate) mod facts;
 pub(crate) mod lineage;
 pub(crate) mod member;
 pub(crate) mod node;
+pub(crate) mod observed;
 pub(crate) mod supervision;
 pub(crate) mod task;
 pub(crate) mod token;
 pub(crate) mod wait_all;
 pub(crate) mod waits;
+pub(crate) mod walk;
 
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
 use crate::events::event::LONG_HANDLER_DEFAULT;
+use crate::events::give_ups::GiveUps;
+use crate::events::health_report::HealthReports;
 use crate::events::hub::Events;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
+use crate::tree::observed::{HealthLimits, Observed};
 use crate::tree::supervision::retry::RetryQueue;
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
@@ -60,6 +68,10 @@ pub(crate) struct Tree {
     pub(crate) events: Arc<Events>,
     pub(crate) unhandled: Unhandled,
     pub(crate) retries: RetryQueue,
+    pub(crate) give_ups: GiveUps,
+    pub(crate) health_reports: Arc<HealthReports>,
+    pub(crate) observed: Observed,
+    pub(crate) health_limits: HealthLimits,
     pub(crate) grace: Duration,
     pub(crate) long_handler: Duration,
     /// The strategy of parents without their own; `None` means one-for-one.
@@ -90,11 +102,18 @@ pub(crate) struct TreeSettings {
     pub(crate) long_handler: Duration,
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     pub(crate) sink: Option<Arc<dyn EscalationSink>>,
+    pub(crate) health_limits: HealthLimits,
 }
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { grace: GRACE_DEFAULT, long_handler: LONG_HANDLER_DEFAULT, strategy: None, sink: None }
+        Self {
+            grace: GRACE_DEFAULT,
+            long_handler: LONG_HANDLER_DEFAULT,
+            strategy: None,
+            sink: None,
+            health_limits: HealthLimits::default(),
+        }
     }
 }
 
@@ -105,11 +124,27 @@ impl Tree {
 
     pub(crate) fn with_settings(runtime: Arc<dyn Runtime>, settings: TreeSettings) -> Arc<Self> {
         catch::install();
-        let TreeSettings { grace, long_handler, strategy, sink } = settings;
+        let TreeSettings { grace, long_handler, strategy, sink, health_limits } = settings;
         let (events, unhandled, retries) = (Arc::new(Events::new()), Unhandled::new(), RetryQueue::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
         let drop_queue = Lock::new(DropQueue::default());
-        Arc::new(Self { runtime, events, unhandled, retries, grace, long_handler, strategy, sink, number, last_id, drop_queue })
+        Arc::new(Self {
+            runtime,
+            events,
+            unhandled,
+            retries,
+            give_ups: GiveUps::new(),
+            health_reports: Arc::new(HealthReports::new()),
+            observed: Observed::new(),
+            health_limits,
+            grace,
+            long_handler,
+            strategy,
+            sink,
+            number,
+            last_id,
+            drop_queue,
+        })
     }
 
     /// Drops `member`, and every member that is passed here meanwhile, in a loop.

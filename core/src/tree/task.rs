@@ -22,6 +22,7 @@ use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::cancel_grace::CancelGrace;
+use crate::tree::facts::{EDGES_OBSERVED_MAX, MemberFacts, MemberKind, Work};
 use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
 use crate::tree::waits::edges::WaitEdges;
@@ -188,6 +189,17 @@ impl Member for TaskMember {
 
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
+    }
+
+    fn facts(&self) -> MemberFacts {
+        let is_unstarted = self.state.with(|state| state.unstarted.is_some());
+        let work = match self.in_poll() {
+            true => Work::Running,
+            false if is_unstarted => Work::Ready,
+            false => Work::Waiting,
+        };
+        let (edges, count) = self.edges.first(EDGES_OBSERVED_MAX);
+        MemberFacts::new(MemberKind::Task, work).with_edges(edges, count)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::mailbox::queue::{QueueOf, WhenFull};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority};
 use crate::supervise::decide::RestartPolicy;
+use crate::tree::facts::MemberFacts;
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -315,6 +316,10 @@ impl<M: Send + 'static> Member for Cell<M> {
     fn in_poll(&self) -> bool {
         self.mailbox.poll_state() != PollState::Outside
     }
+
+    fn facts(&self) -> MemberFacts {
+        self.any().facts()
+    }
 }
 
 impl<M: Send + 'static> SupervisedMember for Cell<M> {
@@ -337,6 +342,15 @@ impl<M: Send + 'static> SupervisedMember for Cell<M> {
 
     fn request_restart(self: Arc<Self>) -> bool {
         self.any().raise(control::RESTART);
+        true
+    }
+
+    fn request_suspend(&self, suspended: bool) -> bool {
+        if suspended {
+            self.any().suspend()
+        } else {
+            self.any().resume()
+        }
         true
     }
 

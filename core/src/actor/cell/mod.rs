@@ -33,6 +33,7 @@
 //! | `guard` | polling user code: panics and cancels |
 //! | `handler_time` | the time of long handlers |
 //! | `factory` | the factory and the task in one allocation |
+//! | `facts` | the cell as seen by observers |
 //! | `member` | the cell as seen by senders and by the tree |
 //! | `optional_state` | state that only some actors have |
 //!
@@ -48,6 +49,7 @@ pub(crate) mod actor_part;
 pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
+pub(crate) mod facts;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
 pub(crate) mod hooks;

@@ -12,6 +12,7 @@ use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::base::work_count;
 use crate::mailbox::control::{BEHAVIOUR, UNANSWERED};
+use crate::mailbox::messages::{OwnerData, OwnerSizes};
 use crate::tree::waits::{Edge, Unanswered};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -32,6 +33,21 @@ pub(crate) struct OptionalState {
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
     /// Set when the cell is made; see `ActorOptions::bits`.
     options: Option<Arc<ActorOptions>>,
+    /// The number of the incarnation, once the actor has restarted, and how many messages were
+    /// taken before it.
+    incarnation: (u32, usize),
+    /// When the backoff before the next incarnation ends.
+    restart_at: Option<Instant>,
+}
+
+/// What an observer reads of the optional state.
+pub(super) struct ObservedState {
+    pub(super) incarnation: u32,
+    pub(super) taken_before: usize,
+    pub(super) restart_at: Option<Instant>,
+    pub(super) handling_since: Option<Instant>,
+    /// The first edges, and how many there are.
+    pub(super) edges: (Vec<Edge>, usize),
 }
 
 /// Timers and stash. They are trait objects, so their code is compiled only for actors that use
@@ -46,6 +62,13 @@ pub(crate) struct OptionalMessages<M> {
 impl<M> Default for OptionalMessages<M> {
     fn default() -> Self {
         Self { timers: None, last_timer_key: 0, stash: None }
+    }
+}
+
+impl<M: Send + 'static> OwnerData for OptionalMessages<M> {
+    fn sizes(&self) -> OwnerSizes {
+        let (stashed, timers) = (self.stash.as_ref().map_or(0, |stash| stash.len()), self.timers.as_ref());
+        OwnerSizes { stashed, timers: timers.map_or(0, |timers| timers.len()) }
     }
 }
 
@@ -128,6 +151,29 @@ impl AnyCell {
             None => drop(self.mailbox.clear_bits(BEHAVIOUR)),
         }
         self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.behaviour, behaviour))
+    }
+
+    /// Notes that an incarnation after the first one begins.
+    pub(super) fn note_incarnation(&self, incarnation: u32) {
+        let taken = self.mailbox.taken();
+        self.mailbox.with_attached(|optional| (optional.incarnation, optional.restart_at) = ((incarnation, taken), None));
+    }
+
+    /// Notes when the backoff before the next incarnation ends.
+    pub(super) fn note_restart_at(&self, at: Instant) {
+        self.mailbox.with_attached(|optional| optional.restart_at = Some(at));
+    }
+
+    /// Returns what an observer reads, with at most `edges_max` edges. `None` for an actor without
+    /// any optional state.
+    pub(super) fn observe_optional(&self, edges_max: usize) -> Option<ObservedState> {
+        self.mailbox.with_attached_if_any(|optional| ObservedState {
+            incarnation: optional.incarnation.0,
+            taken_before: optional.incarnation.1,
+            restart_at: optional.restart_at,
+            handling_since: optional.stopwatch.as_ref().map(|stopwatch| stopwatch.started_at),
+            edges: (optional.edges.iter().take(edges_max).cloned().collect(), optional.edges.len()),
+        })
     }
 
     /// Returns the asks, and the sends without room, that the actor awaits in its own task, oldest

@@ -131,6 +131,7 @@ impl AnyTask {
                 cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
                 cell.node().existing_supervision(Supervision::forget_restarts);
                 self.part.next_incarnation();
+                cell.note_incarnation(self.part.incarnation());
                 self.suspended = false;
                 self.stage = Stage::Run;
             }
@@ -180,7 +181,9 @@ impl RestartWait {
     fn poll_backoff(&mut self, cell: &AnyCell, cx: &mut Context<'_>) -> Poll<()> {
         if !self.backoff.is_zero() {
             let runtime = cell.node().runtime();
-            self.sleep = Some(runtime.sleep_until(runtime.now() + core::mem::take(&mut self.backoff)));
+            let at = runtime.now() + core::mem::take(&mut self.backoff);
+            cell.note_restart_at(at);
+            self.sleep = Some(runtime.sleep_until(at));
         }
         let Some(sleep) = &mut self.sleep else { return Poll::Ready(()) };
         let polled = sleep.as_mut().poll(cx);

@@ -133,6 +133,7 @@ impl AnyTask {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
             failure = failure.with_message(described.unwrap_or_else(|| Cow::Borrowed(cell.mailbox.message_type())));
         }
+        cell.node().note_failure(&failure);
         cell.node().events().record_failure(&failure);
         failure
     }

@@ -24,6 +24,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard, wake_all};
 use crate::events::cause::{Cause, Exit};
 use crate::group::task_waker::WakeTask;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -163,6 +164,10 @@ impl Member for InPlaceMember {
 
     fn exit_when_childless(&self) -> Option<Exit> {
         None
+    }
+
+    fn facts(&self) -> MemberFacts {
+        MemberFacts::new(MemberKind::Group, Work::Waiting)
     }
 }
 

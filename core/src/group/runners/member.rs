@@ -6,6 +6,7 @@ use crate::group::executor::Executor;
 use crate::group::runners::RunnerExecutor;
 use crate::group::runners::scheduler::Ready;
 use crate::group::state::GroupState;
+use crate::tree::facts::{EDGES_OBSERVED_MAX, MemberFacts, MemberKind, Work};
 use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
@@ -49,6 +50,12 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
 
     fn in_poll(&self) -> bool {
         self.scheduler.with(|scheduler| scheduler.polling > 0)
+    }
+
+    fn facts(&self) -> MemberFacts {
+        let work = if self.in_poll() { Work::Running } else { Work::Waiting };
+        let (edges, count) = self.edges.first(EDGES_OBSERVED_MAX);
+        MemberFacts::new(MemberKind::Group, work).with_edges(edges, count)
     }
 }
 

@@ -145,11 +145,10 @@ impl<M: Send + 'static> Pool<M> {
         let PoolBuilder { parent, name, size, factory, routing, strategy, replacements } = builder;
         check_size(size)?;
         let supervisor = Supervisor::with(&parent, &name, strategy)?;
-        supervisor
-            .any()
-            .member
-            .node()
-            .with_supervision(|supervision| supervision.default_limit_scope = RestartLimitScope::PerChild);
+        supervisor.any().member.node().with_supervision(|supervision| {
+            supervision.default_limit_scope = RestartLimitScope::PerChild;
+            supervision.pool_size = Some(size);
+        });
         let state = PoolState {
             any: supervisor.any(),
             supervisor,
@@ -247,6 +246,7 @@ impl<M: Send + 'static> Pool<M> {
     /// A further call tries again.
     pub fn resize(&self, size: usize) -> Result<(), PoolError> {
         check_size(size)?;
+        self.node().with_supervision(|supervision| supervision.pool_size = Some(size));
         let redundant = self.state.workers.update(|workers| Some(workers.resized(size)));
         close(redundant);
         self.fill()

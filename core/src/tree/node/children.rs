@@ -8,6 +8,7 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
 use crate::tree::member::{Member, StopMode};
+use crate::tree::node::observe::NextChild;
 use crate::tree::node::stop_children::StopPlan;
 use crate::tree::node::{Node, NodePhase, Running};
 use crate::tree::supervision::{ChildAction, ChildrenPlan, Supervision};
@@ -37,7 +38,7 @@ pub(super) struct ChildTable {
     pending_action: Option<(ChildAction, FailureInfo)>,
     pub(super) supervision: Supervision,
     /// Children that are not restarted any more and have not left yet.
-    given_up: BTreeSet<ActorId>,
+    pub(super) given_up: BTreeSet<ActorId>,
     /// The message counts of children that have ended.
     pub(super) ended: Counts,
     /// `ended` was added to the counts of the parent, so later counts go to an ancestor. Never set
@@ -143,13 +144,26 @@ impl Node {
 
     /// Returns a live child by name, or by the id of a generated name.
     pub(crate) fn child(&self, name: &Name) -> Option<Arc<dyn Member>> {
-        self.state.with(|state| {
-            let table = state.existing_children()?;
-            match name.given_bytes() {
-                Some(name) => table.find(name).map(|slot| Arc::clone(&table.children[slot])),
-                None => table.members().find(|child| child.node().name == *name).cloned(),
+        match name.given_bytes() {
+            Some(name) => self.state.with(|state| {
+                let table = state.existing_children()?;
+                table.find(name).map(|slot| Arc::clone(&table.children[slot]))
+            }),
+            None => self.generated_child(name),
+        }
+    }
+
+    /// Searches for a child with a generated name, with the lock released after every few children.
+    fn generated_child(&self, name: &Name) -> Option<Arc<dyn Member>> {
+        let mut from = 0;
+        loop {
+            match self.next_child(from) {
+                NextChild::Found(_, child) if child.node().name == *name => return Some(child),
+                NextChild::Found(place, _) => from = place + 1,
+                NextChild::NoneBefore(place) => from = place,
+                NextChild::End => return None,
             }
-        })
+        }
     }
 
     /// Returns the live children in start order.

@@ -22,6 +22,7 @@
 //! | `stop_children` | stopping the children one after the other |
 //! | `exit` | cancelling a member; leaving the tree |
 //! | `parent` | the link to the parent and to the tree |
+//! | `observe` | what an observer reads: the state of the node, its children one at a time |
 //! | `watchers` | which member watches which |
 //!
 //! Invariants:
@@ -36,6 +37,7 @@
 
 pub(crate) mod children;
 pub(crate) mod exit;
+pub(crate) mod observe;
 pub(crate) mod parent;
 pub(crate) mod state;
 pub(crate) mod stop_children;

@@ -81,6 +81,8 @@ pub(super) struct NodeDetails {
 #[derive(Default)]
 pub(super) struct RareDetails {
     pub(super) failure: Option<FailureInfo>,
+    /// The last failure of the member, for observers.
+    pub(super) last_failure: Option<FailureInfo>,
     pub(super) on_done: Vec<OnDone>,
     pub(super) watchers: Option<Box<WatchRegistry>>,
     pub(super) watching: Option<Box<WatchRegistry>>,

@@ -81,6 +81,15 @@ fn default_rules(parent: &Node) -> RestartRules {
     }
 }
 
+/// Returns the restart rules that apply to the children of `parent`, for observers. A strategy that
+/// panics has the default rules.
+pub(crate) fn rules_of(parent: &Node) -> RestartRules {
+    match strategy_of(parent) {
+        Some(strategy) => catch::catch(|| strategy.restarts()).unwrap_or_default(),
+        None => default_rules(parent),
+    }
+}
+
 /// Returns how many siblings of `child` continue although it has exceeded its limit.
 fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -> usize {
     let siblings_continue = rules.limit_scope == RestartLimitScope::PerChild || parent.survives_child_failures();
@@ -88,11 +97,11 @@ fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -
 }
 
 fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
-    child.events().emit(EventKinds::GAVE_UP, || {
-        let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
-        let (restarts, window) = (failure.restarts(), failure.window());
-        Event::GaveUp(GaveUp { supervisor, child: child.path(), restarts, window, stopped, left })
-    });
+    let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
+    let (restarts, window) = (failure.restarts(), failure.window());
+    let gave_up = GaveUp { supervisor, child: child.path(), restarts, window, stopped, left };
+    child.tree().give_ups.record(child.runtime().now(), gave_up.clone());
+    child.events().emit(EventKinds::GAVE_UP, || Event::GaveUp(gave_up));
 }
 
 /// Prepares the restart of `child`, and of all siblings that restart with it.

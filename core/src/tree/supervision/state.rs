@@ -35,6 +35,8 @@ pub(crate) struct Supervision {
     pub(super) streaks: BTreeMap<ActorId, FailureStreak>,
     /// It has reported that it gave up on all its children, and restarted none since.
     gave_up: bool,
+    /// Set by a pool: how many workers it should have.
+    pub(crate) pool_size: Option<usize>,
     /// Set by a pool: fills its vacant worker slots after a restart.
     pub(crate) refill: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The pool was restarted, and `refill` has not run yet.
@@ -101,6 +103,16 @@ impl Supervision {
             self.recent_by_child.remove(&child);
         }
         self.restart_plan.as_mut().map(|plan| plan.note(child, ChildReport::Gone)).is_some()
+    }
+
+    /// Returns how many restarts count for `child` at `now`, without any effect.
+    pub(crate) fn restarts_of(&self, child: ActorId, rules: &RestartRules, now: Instant) -> u32 {
+        let recent = match rules.limit_scope {
+            RestartLimitScope::Shared => Some(&self.recent),
+            RestartLimitScope::PerChild => self.recent_by_child.get(&child),
+        };
+        // Newest last, so the search ends at the first one outside of the window.
+        recent.map_or(0, |recent| recent.iter().rev().take_while(|at| now.since(**at) <= rules.window).count() as u32)
     }
 
     /// Returns the restarts that count for `child`.

@@ -87,6 +87,14 @@ impl Unhandled {
         self.state.with(|state| mem::take(&mut state.kept))
     }
 
+    /// Returns the first kept failure, and how many were kept or dropped since the last `take`.
+    pub(crate) fn kept(&self) -> Option<(FailureInfo, u64)> {
+        self.state.with(|state| {
+            let first = state.kept.failures.first()?.clone();
+            Some((first, state.kept.failures.len() as u64 + state.kept.dropped))
+        })
+    }
+
     fn keep(&self, failure: FailureInfo) {
         let above_limit = self.state.with(|state| {
             if state.kept.failures.len() < ESCALATIONS_KEPT_MAX {

@@ -127,6 +127,11 @@ impl WaitEdges {
         open
     }
 
+    /// Returns the first edges, at most `max`, and how many there are.
+    pub(crate) fn first(&self, max: usize) -> (Vec<Edge>, usize) {
+        self.0.with(|edges| (edges.values().take(max).map(|(edge, _)| edge.clone()).collect(), edges.len()))
+    }
+
     fn next(&self, behind: Option<EdgeKey>) -> Option<(EdgeKey, Edge)> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         self.0.with(|edges| edges.range((from, Bound::Unbounded)).next().map(|(key, (edge, _))| (*key, edge.clone())))

@@ -1,0 +1,208 @@
+//! [`RateSampler`]: messages per second, from counts that actors keep anyway.
+//!
+//! The observer drives it: each pass walks a subtree, a part at a time, and compares the counts with
+//! those of earlier passes. Between passes it costs nothing, and an actor does no work for it.
+//!
+//! Bounds: one sum per pass for the last 60 s, at most one per [`SUM_EVERY`], and the counts of the
+//! last pass for a limited number of members.
+
+use crate::base::time::Instant;
+use crate::events::counts::Counts;
+use crate::tree::any_ref::AnyRef;
+use crate::tree::walk::{Step, Walk};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+use hashbrown::HashMap;
+
+/// How many members a [`RateSampler`] keeps the counts of, unless another number is set.
+pub const RATES_TRACKED_DEFAULT: usize = 262_144;
+
+/// The shortest time between two kept sums.
+const SUM_EVERY: Duration = Duration::from_millis(500);
+
+/// How far the sums go back.
+const SUMS_FOR: Duration = Duration::from_secs(60);
+
+/// Messages per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct CountRates {
+    /// Accepted messages per second.
+    pub accepted: f64,
+    /// Handled messages per second.
+    pub handled: f64,
+    /// Failed messages per second.
+    pub failed: f64,
+    /// Dead letters per second.
+    pub dead_lettered: f64,
+}
+
+/// The rates of a subtree.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Rates {
+    /// Over the last 10 s, or over the time sampled so far if that is shorter. `None` before the
+    /// second pass.
+    pub last_10s: Option<CountRates>,
+    /// The same over the last 60 s.
+    pub last_60s: Option<CountRates>,
+    /// The time between the first kept pass and the last one.
+    #[cfg_attr(feature = "serde", serde(rename = "sampled_for_us", with = "crate::inspect::serde_impls::micros"))]
+    pub sampled_for: Duration,
+}
+
+/// Computes rates from the counts of a subtree, when its owner calls it.
+///
+/// Call [`pass`](Self::pass) about once a second, or [`advance`](Self::advance) to visit a large
+/// subtree in parts.
+///
+/// ```
+/// use pleach::BoxError;
+/// use pleach::inspect::RateSampler;
+/// use pleach::prelude::*;
+/// use pleach::runtime::Dispatcher;
+/// use pleach::system::System;
+///
+/// let sim = Dispatcher::seeded(1);
+/// let system = System::builder("shop", sim.runtime()).build().unwrap();
+/// let till = system.spawn("till", Props::from_fn(|| (), |_, _: u32| Ok::<(), BoxError>(()))).unwrap();
+/// let mut sampler = RateSampler::new(till.any());
+/// sampler.pass();
+/// (0..50).for_each(|n| till.tell(n).unwrap());
+/// let runtime = sim.runtime();
+/// sim.simulate(runtime.sleep_until(runtime.now() + Duration::from_secs(5))).unwrap();
+/// sampler.pass();
+/// let handled = sampler.rates().last_10s.unwrap().handled;
+/// assert!((9.0..=10.0).contains(&handled), "50 messages in 5 s: {handled}");
+/// ```
+pub struct RateSampler {
+    start: AnyRef,
+    tracked_max: usize,
+    /// The sums of earlier passes, oldest first.
+    sums: VecDeque<(Instant, Counts)>,
+    /// The last finished pass: when it ended, and the accepted and handled messages by member.
+    last: Pass,
+    before: Pass,
+    /// The pass that is under way.
+    current: Option<(Walk, Pass)>,
+}
+
+#[derive(Default)]
+struct Pass {
+    sum: Counts,
+    at: Instant,
+    members: HashMap<u64, (u64, u64)>,
+}
+
+impl RateSampler {
+    /// Creates a sampler of `start` and everything below it, which tracks up to 262,144 members.
+    pub fn new(start: AnyRef) -> Self {
+        Self {
+            start,
+            tracked_max: RATES_TRACKED_DEFAULT,
+            sums: VecDeque::new(),
+            last: Pass::default(),
+            before: Pass::default(),
+            current: None,
+        }
+    }
+
+    /// Sets how many members have their own rate. 0 keeps only the rates of the whole subtree.
+    #[must_use]
+    pub fn tracked(mut self, members: usize) -> Self {
+        self.tracked_max = members;
+        self
+    }
+
+    /// Makes a whole pass over the subtree.
+    pub fn pass(&mut self) {
+        while !self.advance(usize::MAX) {}
+    }
+
+    /// Visits up to `members` further members. Returns true if that finished the pass; the next call
+    /// begins another one.
+    pub fn advance(&mut self, members: usize) -> bool {
+        let node = self.start.member.node();
+        let start = || (Walk::new(Arc::clone(&self.start.member), usize::MAX), Pass::default());
+        let (mut walk, mut pass) = self.current.take().unwrap_or_else(start);
+        let mut visited = 0;
+        while visited < members.max(1) {
+            match walk.step() {
+                Step::Visit(member, _) => {
+                    visited += 1;
+                    let counts = member.counts();
+                    pass.sum += counts;
+                    pass.sum += member.node().ended_counts();
+                    if counts.accepted > 0 && pass.members.len() < self.tracked_max {
+                        pass.members.insert(member.node().number(), (counts.accepted, counts.handled));
+                    }
+                }
+                Step::Nothing => visited += 1,
+                Step::End => {
+                    pass.at = node.runtime().now();
+                    self.finish(pass);
+                    return true;
+                }
+            }
+        }
+        self.current = Some((walk, pass));
+        false
+    }
+
+    fn finish(&mut self, pass: Pass) {
+        let is_due = self.sums.back().is_none_or(|(at, _)| pass.at.since(*at) >= SUM_EVERY);
+        if is_due {
+            self.sums.push_back((pass.at, pass.sum));
+        }
+        // One sum from before the window stays, so that the window is covered whole.
+        while self.sums.get(1).is_some_and(|(at, _)| pass.at.since(*at) >= SUMS_FOR) {
+            self.sums.pop_front();
+        }
+        self.before = core::mem::replace(&mut self.last, pass);
+    }
+
+    /// Returns the rates of the whole subtree.
+    pub fn rates(&self) -> Rates {
+        let Some((first, _)) = self.sums.front() else { return Rates::default() };
+        let over = |window| self.over(window);
+        Rates { last_10s: over(Duration::from_secs(10)), last_60s: over(SUMS_FOR), sampled_for: self.last.at.since(*first) }
+    }
+
+    /// Returns the counts of the subtree at the last pass.
+    pub fn counts(&self) -> Counts {
+        self.last.sum
+    }
+
+    /// Returns accepted and handled messages per second of one member, between the last two passes.
+    /// `None` if it was not seen in both.
+    pub fn rate_of(&self, id: u64) -> Option<(f64, f64)> {
+        let (now, then) = (self.last.members.get(&id)?, self.before.members.get(&id)?);
+        let seconds = self.last.at.since(self.before.at).as_secs_f64();
+        let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        (seconds > 0.0).then(|| (per_second(now.0, then.0), per_second(now.1, then.1)))
+    }
+
+    /// Returns the rates since the newest sum that is at least `window` old, else since the oldest.
+    fn over(&self, window: Duration) -> Option<CountRates> {
+        let is_old = |(at, _): &&(Instant, Counts)| self.last.at.since(*at) >= window;
+        let (at, then) = self.sums.iter().rev().find(is_old).or(self.sums.front())?;
+        let (seconds, now) = (self.last.at.since(*at).as_secs_f64(), self.last.sum);
+        let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        (seconds > 0.0).then(|| CountRates {
+            accepted: per_second(now.accepted, then.accepted),
+            handled: per_second(now.handled, then.handled),
+            failed: per_second(now.failed, then.failed),
+            dead_lettered: per_second(now.dead_lettered, then.dead_lettered),
+        })
+    }
+}
+
+impl fmt::Debug for RateSampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateSampler").field("start", &self.start).field("rates", &self.rates()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! Observing a running system: the tree as plain values, message rates, health.
+//!
+//! - [`System::snapshot`](crate::system::System::snapshot) lists the members below a path, a page
+//!   at a time.
+//! - [`System::health`](crate::system::System::health) says whether the system does its work, with
+//!   reasons. A member reports its own problems with
+//!   [`AnyRef::report_health`](crate::actor::AnyRef::report_health).
+//! - [`RateSampler`] computes messages per second.
+//!
+//! Nothing here costs anything until it is called. No actor is sent a message to learn its state.
+//!
+//! ```
+//! use pleach::inspect::SnapshotQuery;
+//! use pleach::prelude::*;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), pleach::Error> {
+//! let system = ActorSystem::new("shop")?;
+//! system.spawn_started("till", Props::from_fn(|| (), |_, n: u32| if n > 0 { Ok(()) } else { Err("zero") })).await?;
+//! let tree = system.snapshot(&SnapshotQuery::new())?;
+//! println!("{tree}");
+//! assert!(tree.to_string().contains("till (actor) idle; 0 of 1024 queued, 0 handled"));
+//! assert!(system.health().is_ready());
+//! # Ok(())
+//! # }
+//! ```
+
+pub use pleach_core::{
+    ActionError, Activity, ActorInfo, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,
+    HealthLimits, HealthReason, HealthReport, LastFailure, MemberInfo, MemberKind, Problem, RATES_TRACKED_DEFAULT, RateSampler,
+    Rates, RestartInfo, SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
+    WaitInfo, WaitKind,
+};
