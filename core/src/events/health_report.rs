@@ -107,16 +107,16 @@ fn shortened(mut text: String, len_max: usize) -> String {
 /// It does not keep the system running.
 #[must_use = "dropping the report withdraws the problem"]
 pub struct HealthReport {
-    /// Empty if the list was full.
-    entry: Option<(Weak<HealthReports>, usize)>,
+    reports: Weak<HealthReports>,
+    /// The place in the list, or `None` if the list was full.
+    index: Option<usize>,
 }
 
 impl HealthReport {
     /// Replaces the problem. The time since the first report stays.
     pub fn update(&self, problem: Problem) {
-        let Some((reports, index)) = &self.entry else { return };
-        let Some(reports) = reports.upgrade() else { return };
-        let replaced = reports.state.with(|state| match state.open.get_mut(*index) {
+        let (Some(reports), Some(index)) = (self.reports.upgrade(), self.index) else { return };
+        let replaced = reports.state.with(|state| match state.open.get_mut(index) {
             Some(open) => core::mem::replace(&mut open.problem, problem),
             None => problem,
         });
@@ -126,15 +126,20 @@ impl HealthReport {
 
 impl fmt::Debug for HealthReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HealthReport").field("is_listed", &self.entry.is_some()).finish()
+        f.debug_struct("HealthReport").field("is_listed", &self.index.is_some()).finish()
     }
 }
 
 impl Drop for HealthReport {
     fn drop(&mut self) {
-        let Some((reports, index)) = self.entry.take() else { return };
-        let Some(reports) = reports.upgrade() else { return };
-        let withdrawn = reports.state.with(|state| state.open.try_remove(index));
+        let Some(reports) = self.reports.upgrade() else { return };
+        let withdrawn = reports.state.with(|state| match self.index {
+            Some(index) => state.open.try_remove(index),
+            None => {
+                state.left_out = state.left_out.saturating_sub(1);
+                None
+            }
+        });
         drop(withdrawn);
     }
 }
@@ -155,7 +160,7 @@ pub(crate) struct HealthReports {
 #[derive(Default)]
 struct ReportList {
     open: Slab<OpenReport>,
-    /// How many reports did not fit, since the list was last empty.
+    /// How many open reports did not fit.
     left_out: u64,
 }
 
@@ -172,12 +177,9 @@ impl HealthReports {
                 state.left_out += 1;
                 return None;
             }
-            if state.open.is_empty() {
-                state.left_out = 0;
-            }
             report.take().map(|report| state.open.insert(report))
         });
-        HealthReport { entry: index.map(|index| (Arc::downgrade(self), index)) }
+        HealthReport { reports: Arc::downgrade(self), index }
     }
 
     /// Returns the open reports, oldest place first, and how many were left out.
@@ -204,8 +206,7 @@ mod tests {
         assert_eq!((reports.list().0.len(), reports.list().1), (HEALTH_REPORTS_MAX, 1));
         drop((first, others));
         assert!(reports.list().0.is_empty());
-        drop(open("again"));
-        assert_eq!(reports.list().1, 0, "the count starts again with an empty list");
+        assert_eq!(reports.list().1, 0, "the report that did not fit is withdrawn too");
     }
 
     #[test]

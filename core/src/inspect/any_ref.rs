@@ -105,7 +105,7 @@ impl AnyRef {
 pub struct ActionError {
     /// The member that got the order.
     pub path: ActorPath,
-    /// The kind of that member.
+    /// The kind of the member that refused.
     pub kind: MemberKind,
     /// What it was ordered to do.
     pub action: &'static str,

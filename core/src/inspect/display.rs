@@ -1,5 +1,5 @@
-//! Values as text, for people: one line per member, indented by depth. The text may change; programs
-//! use the fields.
+//! Values as text, for people: one line per member, indented by depth. The text may change;
+//! programs use the fields.
 
 use crate::inspect::info::{Activity, ActorInfo, LastFailure, MemberInfo, RestartInfo, WaitInfo, WaitKind};
 use crate::inspect::snapshot::Snapshot;

@@ -45,7 +45,7 @@ const SUSPECTS_MAX: usize = 256;
 )]
 #[non_exhaustive]
 pub enum Health {
-    /// No problem is known.
+    /// No problem of the system is known.
     Healthy,
     /// The system works, with these problems.
     Degraded(Vec<HealthReason>),

@@ -29,15 +29,15 @@ const FAILURE_LEN_MAX: usize = 512;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemberInfo {
-    /// The path of the member.
+    /// The path of the member in its tree.
     pub path: ActorPath,
     /// The number of its [`ActorId`](crate::ActorId). It is never reused within a system.
     pub id: u64,
-    /// The kind of the member.
+    /// The kind of member that this is.
     pub kind: MemberKind,
     /// How many levels it is below the start of the snapshot.
     pub depth: u32,
-    /// What it is doing now.
+    /// What the member is doing at the moment.
     pub activity: Activity,
     /// What it awaits, at most eight waits: whom it asks, whose exit or room it waits for.
     pub waits: Vec<WaitInfo>,
@@ -46,11 +46,11 @@ pub struct MemberInfo {
     /// How long ago it was cancelled. It ends at its next await.
     #[cfg_attr(feature = "serde", serde(rename = "cancelled_for_us", with = "crate::inspect::serde_impls::optional_micros"))]
     pub cancelled_for: Option<Duration>,
-    /// How many children it has.
+    /// How many children the member has now.
     pub children: u64,
     /// How many workers a pool should have.
     pub pool_size: Option<u64>,
-    /// Mailbox and counts, for actors.
+    /// The mailbox and the counts, for actors only.
     pub actor: Option<ActorInfo>,
     /// Its restarts within the limit of its supervisor, for actors, supervisors and pools.
     pub restarts: Option<RestartInfo>,
@@ -58,7 +58,7 @@ pub struct MemberInfo {
     pub last_failure: Option<LastFailure>,
 }
 
-/// What a member is doing.
+/// What a member is doing at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(tag = "state", rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -89,7 +89,7 @@ pub enum Activity {
     InHook,
     /// An actor that handles only control until it is resumed.
     Suspended,
-    /// An actor between two incarnations.
+    /// An actor that waits between two incarnations.
     WaitingToRestart {
         /// When the backoff ends, from now. `None` if it waits for the restart of its siblings.
         #[cfg_attr(feature = "serde", serde(rename = "in_us", with = "crate::inspect::serde_impls::optional_micros"))]
@@ -117,13 +117,13 @@ pub struct ActorInfo {
     pub capacity: Option<u64>,
     /// How many sends wait for room.
     pub waiting_senders: u64,
-    /// How many messages are stashed.
+    /// How many messages are in the stash.
     pub stashed: u64,
     /// How many timers are set. 0 while the actor changes them.
     pub timers: u64,
-    /// What became of its messages.
+    /// What became of all its messages so far.
     pub counts: Counts,
-    /// How often it was restarted.
+    /// How often the actor was restarted so far.
     pub incarnation: u32,
 }
 
@@ -152,11 +152,11 @@ pub struct LastFailure {
     pub reason: String,
     /// Which member failed first: the member itself, or one below it.
     pub origin: ActorPath,
-    /// The incarnation that failed.
+    /// The number of the incarnation that failed.
     pub incarnation: u32,
     /// The message that was being handled, if any.
     pub message: Option<String>,
-    /// How long ago it happened.
+    /// How long ago the failure happened.
     #[cfg_attr(feature = "serde", serde(rename = "ago_us", with = "crate::inspect::serde_impls::micros"))]
     pub ago: Duration,
 }
@@ -166,24 +166,24 @@ pub struct LastFailure {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WaitInfo {
-    /// What it waits for.
+    /// The kind of event that it waits for.
     pub kind: WaitKind,
     /// The member that it waits for.
     pub on: ActorPath,
-    /// The number of that member.
+    /// The number of the member that it waits for.
     pub id: u64,
 }
 
-/// What a member waits for.
+/// The kind of event that a member waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum WaitKind {
-    /// The answer to an ask.
+    /// The answer to an ask that it sent.
     Answer,
-    /// Room in a mailbox.
+    /// Room for a message in a full mailbox.
     Room,
-    /// The exit of a member.
+    /// The exit of a member of the tree.
     Exit,
     /// The end of all children of a member.
     Children,

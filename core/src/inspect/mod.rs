@@ -13,7 +13,7 @@
 //! | `serde_impls` | paths and durations in JSON (feature `serde`) |
 //!
 //! Rules:
-//! 1. An observer sends nobody a message and wakes no task.
+//! 1. An observer sends no message and wakes no task.
 //! 2. It holds a lock for one member at a time, and never two.
 //! 3. Nothing here costs anything until it is called. A tell and a handler do no work for it.
 //! 4. Every answer is bounded: by depth, by count, by the number of places examined.

@@ -1,7 +1,8 @@
 //! [`RateSampler`]: messages per second, from counts that actors keep anyway.
 //!
-//! The observer drives it: each pass walks a subtree, a part at a time, and compares the counts with
-//! those of earlier passes. Between passes it costs nothing, and an actor does no work for it.
+//! The observer drives it: each pass walks a subtree, a part at a time, and compares the counts
+//! with the counts of earlier passes. Between passes it costs nothing, and an actor does no work
+//! for it.
 //!
 //! Bounds: one sum per pass for the last 60 s, at most one per [`SUM_EVERY`], and the counts of the
 //! last pass for a limited number of members.
@@ -25,22 +26,22 @@ const SUM_EVERY: Duration = Duration::from_millis(500);
 /// How far the sums go back.
 const SUMS_FOR: Duration = Duration::from_secs(60);
 
-/// Messages per second.
+/// How many messages per second had which outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct CountRates {
-    /// Accepted messages per second.
+    /// How many messages were accepted per second.
     pub accepted: f64,
-    /// Handled messages per second.
+    /// How many messages were handled per second.
     pub handled: f64,
-    /// Failed messages per second.
+    /// How many messages failed per second.
     pub failed: f64,
-    /// Dead letters per second.
+    /// How many messages became dead letters per second.
     pub dead_lettered: f64,
 }
 
-/// The rates of a subtree.
+/// The message rates of a member and everything below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -123,8 +124,8 @@ impl RateSampler {
         while !self.advance(usize::MAX) {}
     }
 
-    /// Visits up to `members` further members. Returns true if that finished the pass; the next call
-    /// begins another one.
+    /// Visits up to `members` further members. Returns true if that finished the pass; the next
+    /// call begins another one.
     pub fn advance(&mut self, members: usize) -> bool {
         let node = self.start.member.node();
         let start = || (Walk::new(Arc::clone(&self.start.member), usize::MAX), Pass::default());

@@ -36,8 +36,8 @@ impl QueueFacts {
 }
 
 impl<U: Default, H> AnyQueue<U, H> {
-    /// Looks at the queue. The receiver may go on meanwhile: the counters that only it writes are
-    /// read one after the other.
+    /// Looks at the queue. The receiver may continue meanwhile: the counters that only it writes
+    /// are read one after the other.
     pub(crate) fn observe(&self) -> QueueFacts {
         let (control_word, in_poll) = (self.control_word(), self.poll_state() != PollState::Outside);
         // `handled` is read first, so it never exceeds `accepted`.

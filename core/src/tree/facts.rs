@@ -1,6 +1,6 @@
 //! [`MemberFacts`]: what a member tells an observer about itself, at one moment.
 //!
-//! A member reads its own state under its own lock, once, and sends nobody a message. The room
+//! A member reads its own state under its own lock, once, and sends no message. The room
 //! `inspect` makes public values of it.
 
 use crate::base::time::Instant;
@@ -16,11 +16,11 @@ pub(crate) const EDGES_OBSERVED_MAX: usize = 8;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum MemberKind {
-    /// The root of a system, `/`.
+    /// The root of a system, with the path `/`.
     Root,
-    /// `/user` or `/system`.
+    /// A guardian of a system: `/user` or `/system`.
     Guardian,
-    /// An actor with a mailbox.
+    /// An actor, which handles messages from its mailbox.
     Actor,
     /// A supervisor, which restarts its children.
     Supervisor,
@@ -32,7 +32,7 @@ pub enum MemberKind {
     Task,
     /// A blocking job on its own thread.
     BlockingJob,
-    /// A group: tasks with results.
+    /// A group of tasks, whose results are read.
     Group,
 }
 

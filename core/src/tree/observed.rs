@@ -4,7 +4,7 @@
 //! finds an actor in a handler notes the message and the time here. If the next observer finds the
 //! same message, it knows that the handler has run at least since then.
 //!
-//! Nothing is noted unless somebody observes, and the memory is bounded: entries live in two
+//! Nothing is noted without an observer, and the memory is bounded: entries live in two
 //! generations of at most [`GENERATION_LEN_MAX`]. A full young generation replaces the old one, so
 //! entries that are seen again and again stay, and others vanish.
 

@@ -6,8 +6,8 @@
 //! many members start and end meanwhile. A member that starts or ends during the walk is visited at
 //! most once.
 //!
-//! Costs: one step looks at one node, and at the free places before the next child. Continuing costs
-//! one look per level, whatever the number of siblings before.
+//! Costs: one step looks at one node, and at the free places before the next child. Continuing
+//! costs one look per level, whatever the number of siblings before.
 
 use crate::tree::member::Member;
 use crate::tree::node::observe::NextChild;

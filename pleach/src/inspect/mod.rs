@@ -7,7 +7,7 @@
 //!   [`AnyRef::report_health`](crate::actor::AnyRef::report_health).
 //! - [`RateSampler`] computes messages per second.
 //!
-//! Nothing here costs anything until it is called. No actor is sent a message to learn its state.
+//! Nothing here costs anything until it is called. No actor is sent a message for it.
 //!
 //! ```
 //! use pleach::inspect::SnapshotQuery;
