@@ -4,8 +4,8 @@
 use crate::ledger_client::LedgerClient;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +79,10 @@ impl Store for ReportingStore {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         self.inner.list(filters, after, count)
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        self.inner.overdue(due_for, count)
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

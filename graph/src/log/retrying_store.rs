@@ -11,8 +11,8 @@
 use crate::lease::LEASE_PARTS;
 use crate::log::LogOptions;
 use crate::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach_core::{BoxFuture, ExponentialBackoff, Runtime};
 use std::sync::Arc;
@@ -167,6 +167,10 @@ impl Store for RetryingStore {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         self.store.list(filters, after, count)
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        self.store.overdue(due_for, count)
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

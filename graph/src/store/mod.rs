@@ -41,6 +41,7 @@ mod hint;
 mod limits;
 mod memory;
 pub(crate) mod message_kind;
+mod overdue;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod query;
@@ -64,6 +65,7 @@ pub use limits::{
 };
 pub use memory::MemoryStore;
 pub use message_kind::{CommandAction, InboxMessageKind};
+pub use overdue::{OVERDUE_VERSIONS_MAX, OverdueRun, OverdueRuns};
 #[cfg(feature = "postgres-tls")]
 pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
@@ -217,6 +219,18 @@ pub trait Store: Send + Sync + 'static {
     /// hide the others.
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList>;
 
+    /// Returns the runs that are due and that no driver has claimed for `due_for`, by graph version.
+    ///
+    /// Workers use it to report runs that none of them serves. Each version has at most `count`
+    /// runs, the longest due first. At most [`OVERDUE_VERSIONS_MAX`] versions are returned. The
+    /// cost must depend on the number of versions and on `count`, not on the number of runs.
+    ///
+    /// The default implementation reads the lists of live runs by pages, at most 10,000 runs of
+    /// each status, and uses the clock of this machine.
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        Box::pin(overdue::by_list(self, due_for, count))
+    }
+
     /// Adds a message to the inbox of a run and returns its number, which counts from 1.
     ///
     /// The run may be held or not. A live run becomes due at once.
@@ -289,6 +303,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         (**self).list(filters, after, count)
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        (**self).overdue(due_for, count)
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

@@ -105,6 +105,7 @@ async fn call_all(store: &PostgresStore) {
     for filters in [vec![], vec![status.clone()], vec![graph.clone()], vec![status, graph]] {
         store.list(filters, None, 9).await.unwrap();
     }
+    store.overdue(Duration::ZERO, 9).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -198,6 +198,10 @@ impl Store for FailingConnection {
             return Box::pin(std::future::pending());
         }
         self.through(move || self.inner.list(filters, after, count))
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        self.through(move || self.inner.overdue(due_for, count))
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

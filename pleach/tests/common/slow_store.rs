@@ -3,8 +3,8 @@
 
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, MemoryStore, NewMessage, NewRun, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, MemoryStore, NewMessage, NewRun, OverdueRuns, Parts, Prune,
+    Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +91,10 @@ impl Store for SlowStore {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         self.slowly(self.inner.list(filters, after, count))
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        self.slowly(self.inner.overdue(due_for, count))
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

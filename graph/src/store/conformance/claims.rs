@@ -362,3 +362,33 @@ pub async fn c15_longest_due_runs_come_first(store: &dyn Store) {
     }
     assert_eq!(order, ["first", "second", "third"]);
 }
+
+/// Due runs that nobody claims are returned by version, the longest due first. Held, waiting and
+/// ended runs are not.
+pub async fn o8_overdue_runs_are_found_by_version(store: &dyn Store) {
+    for run in ["a", "b", "c"] {
+        create(store, queued(run)).await;
+    }
+    let old = GraphVersion { fingerprint: "old".into(), schema: 3 };
+    create(store, NewRun { version: old.clone(), ..queued("old") }).await;
+    create(store, NewRun { graph: "other".into(), ..queued("other") }).await;
+    create(store, held("held")).await;
+    create(store, NewRun { wake: Wake::OnMessage, ..queued("waiting") }).await;
+    let overdue = store.overdue(Duration::ZERO, 2).await.expect("overdue runs");
+    let found: Vec<(&str, &str, Vec<&str>, bool)> = overdue
+        .iter()
+        .map(|of| {
+            let ids = of.runs.iter().map(|run| run.id.as_str()).collect();
+            (of.graph.as_str(), of.version.fingerprint.as_str(), ids, of.has_more)
+        })
+        .collect();
+    let expected =
+        [(GRAPH, PRINT, vec!["a", "b"], true), (GRAPH, "old", vec!["old"], false), ("other", PRINT, vec!["other"], false)];
+    assert_eq!(found, expected);
+    assert!(overdue.iter().all(|of| of.damaged.is_empty()));
+    assert!(store.overdue(LONG, 2).await.expect("overdue runs").is_empty(), "none is due for so long");
+    assert_eq!(claim_ready(store, "bob", LONG, 10).await.len(), 3);
+    let overdue = store.overdue(Duration::ZERO, 9).await.expect("overdue runs");
+    let left: Vec<&str> = overdue.iter().flat_map(|of| &of.runs).map(|run| run.id.as_str()).collect();
+    assert_eq!(left, ["old", "other"], "claimed runs are not overdue");
+}

@@ -100,6 +100,7 @@ cases!(
     c15_only_known_graphs_are_claimed,
     c15_runs_of_a_dead_owner_are_taken_over,
     c15_longest_due_runs_come_first,
+    o8_overdue_runs_are_found_by_version,
 );
 
 /// Runs all cases, each with a new empty store from `make`.

@@ -11,11 +11,12 @@ mod runs;
 
 use super::hint::Hints;
 use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease};
+use super::overdue::before;
 use super::query::{Answer, Query, RowQuery};
 use super::time::EARLY_END_MAX;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use runs::{Run, Runs};
@@ -196,6 +197,10 @@ impl Store for MemoryStore {
             let runs = found.into_iter().take(count).map(|run| run.info.clone()).collect();
             Ok(RunList { runs, damaged: Vec::new(), next })
         })
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        self.answer(move |runs, now| Ok(runs.overdue(before(now, due_for), count, now)))
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

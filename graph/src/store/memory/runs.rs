@@ -3,9 +3,10 @@
 //! All functions run under the lock of the store. They do not wait, wake or call foreign code.
 
 use crate::store::limits::check_text;
+use crate::store::overdue::Collector;
 use crate::store::{
-    Claim, CommandAction, Commit, GraphVersion, Held, InboxMessage, InboxMessageKind, Lease, NewMessage, NewRun, Row, RunInfo,
-    StoreError, Timestamp,
+    Claim, CommandAction, Commit, GraphVersion, Held, InboxMessage, InboxMessageKind, Lease, NewMessage, NewRun, OverdueRun,
+    OverdueRuns, Row, RunInfo, StoreError, Timestamp,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -88,6 +89,21 @@ impl Runs {
         let mut ready: Vec<&mut Run> = self.by_id.values_mut().filter(is_ready).collect();
         ready.sort_unstable_by_key(|run| (run.info.wake_at.max(run.info.lease_until), run.number));
         ready.into_iter().filter_map(|run| run.claim(lease, false, now).ok()).take(count).collect()
+    }
+}
+
+impl Runs {
+    /// Returns the runs that are due since `latest` or earlier and unclaimed.
+    pub(super) fn overdue(&self, latest: Timestamp, count: usize, now: Timestamp) -> Vec<OverdueRuns> {
+        let since = |run: &Run| run.info.overdue_since(now).filter(|since| *since <= latest);
+        let mut found: Vec<(Timestamp, &RunInfo)> =
+            self.by_id.values().filter_map(|run| Some((since(run)?, &run.info))).collect();
+        found.sort_by_key(|(since, _)| *since);
+        let mut collector = Collector::new(count);
+        for (since, info) in found {
+            collector.add(info.graph.clone(), info.version.clone(), Ok(OverdueRun { id: info.id.clone(), since }));
+        }
+        collector.finish()
     }
 }
 

@@ -3,10 +3,13 @@
 use super::fault::Failure;
 use super::{run_row, sql};
 use crate::store::limits::LIST_MAX;
+use crate::store::overdue::Collector;
 use crate::store::query::{Query, last_key};
-use crate::store::run_info::{Filter, RunList, RunStatus};
-use crate::store::time::Timestamp;
+use crate::store::run_info::{Filter, GraphVersion, RunList, RunStatus};
+use crate::store::time::{Timestamp, millis};
+use crate::store::{OVERDUE_VERSIONS_MAX, OverdueRun, OverdueRuns};
 use deadpool_postgres::ClientWrapper;
+use std::time::Duration;
 use tokio_postgres::types::ToSql;
 
 /// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
@@ -44,4 +47,22 @@ pub(super) async fn list(
         page.next = has_more.then_some(row.try_get::<_, i64>("no")? as u64);
     }
     Ok(page)
+}
+
+/// Returns overdue runs, as [`Store::overdue`](crate::store::Store::overdue) describes.
+pub(super) async fn overdue(client: &ClientWrapper, due_for: Duration, count: usize) -> Result<Vec<OverdueRuns>, Failure> {
+    let statement = client.prepare_cached(&sql::OVERDUE).await?;
+    let count = count.min(LIST_MAX);
+    // One more row of each version shows whether it has more.
+    let parameters: [&(dyn ToSql + Sync); 3] = [&millis(due_for), &(count as i64 + 1), &(OVERDUE_VERSIONS_MAX as i64)];
+    let mut collector = Collector::new(count);
+    for row in client.query(&statement, &parameters).await? {
+        let schema: i64 = row.try_get("schema")?;
+        let version =
+            GraphVersion { fingerprint: row.try_get("fingerprint")?, schema: u32::try_from(schema).unwrap_or(u32::MAX) };
+        let since = Timestamp::from_millis(row.try_get("due")?);
+        let found = run_row::listed(&row)?.map(|info| OverdueRun { id: info.id, since });
+        collector.add(row.try_get("graph")?, version, found);
+    }
+    Ok(collector.finish())
 }

@@ -41,8 +41,8 @@ pub use tls::PostgresTls;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use claims::Claimed;
 use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
@@ -314,6 +314,10 @@ impl Store for PostgresStore {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         Box::pin(async move { on_a_connection!(self.0, true, |client| list::list(client, filters.clone(), after, count)) })
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        Box::pin(async move { on_a_connection!(self.0, true, |client| list::overdue(client, due_for, count)) })
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

@@ -90,6 +90,7 @@ statements! {
         "place" = "graph = {graph}::text AND status >= {status}::text AND (status, no) <= ({status}::text, {last_key}::bigint)",
         "order" = "status DESC, no DESC"]
         (last_key, created_since, created_before, changed_since, changed_before, count, status, graph);
+    OVERDUE = "overdue" [] (due_for, count, versions);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
     CREATE = "create" []

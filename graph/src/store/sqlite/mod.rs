@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `writer` | the writer thread, its queue and its transactions |
 //! | `write`, `lease`, `prune` | the jobs of the writer |
-//! | `read` | all queries |
+//! | `read`, `overdue` | all queries |
 //! | `schema` | the tables and their formats |
 //! | `file` | opening, creating and checking the file |
 //! | `wal` | SQLite's write-ahead log |
@@ -27,6 +27,7 @@ mod holders;
 mod lease;
 #[cfg(test)]
 mod lease_tests;
+mod overdue;
 mod prune;
 mod read;
 mod schema;
@@ -37,8 +38,8 @@ mod writer;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, Parts, Prune, Release, Renewed, Row, Rows,
-    RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
+    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use clock::{Clock, Now};
 use file::DbFile;
@@ -314,6 +315,10 @@ impl Store for SqliteStore {
 
     fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
         Box::pin(self.read_with(move |db, now| read::list(db, now, filters, after, count)))
+    }
+
+    fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
+        Box::pin(self.read_with(move |db, now| overdue::overdue(db, now, due_for, count)))
     }
 
     fn send_message<'a>(&'a self, run: &'a str, message: NewMessage) -> StoreFuture<'a, u64> {

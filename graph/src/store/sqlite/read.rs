@@ -26,6 +26,13 @@ macro_rules! columns {
 }
 
 const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
+/// Selects unclaimed runs of one version with a wake time in a range.
+pub(super) const OVERDUE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM run WHERE graph = ?1 AND fingerprint = ?2 AND schema = ?3 AND wake_at IS NOT NULL
+    AND holder IS NULL AND wake_at BETWEEN ?4 AND ?5 ORDER BY wake_at, no LIMIT ?6"
+);
 const RUN_BY_KEY: &str = concat!("SELECT ", columns!(), " FROM run WHERE no = ?1");
 const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
 
@@ -268,20 +275,20 @@ fn damaged_message(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<NewMes
 }
 
 /// A row of the table `run` before its checksum is verified.
-struct RunRow {
+pub(super) struct RunRow {
     key: i64,
     /// The row with its checksum, converted to the shown times; or the damage of the row.
     run: Result<(Run, i64), StoreError>,
 }
 
 impl RunRow {
-    fn checked(self) -> Result<Run, StoreError> {
+    pub(super) fn checked(self) -> Result<Run, StoreError> {
         let (run, sum) = self.run?;
         Ok(Run { info: run.info.checked(sum)?, ..run })
     }
 
     /// Reads a row. Damage is stored in the result; only other failures are errors.
-    fn read(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Self> {
         let key = row.get(0)?;
         let run = match read_columns(row, key, now) {
             Ok(Some(run)) => Ok(run),
