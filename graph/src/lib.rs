@@ -82,6 +82,10 @@ pub use define::fan_out::FanOut;
 pub use define::node::{IntoNode, IntoRouter, NodeOutput};
 pub use define::policy::{FailedAttempt, Policy, Retry};
 pub use define::shape::END;
+pub use durable::deploy::{
+    DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, DeployCheck, DeployError, DeployGroup, DeployReport, DeployVerdict, EXPORT_FORMAT,
+    GraphExport,
+};
 pub use durable::history::{Checkpoint, History, HistoryPage};
 pub use durable::migrate::Migrations;
 pub use durable::outcome::OutcomeOf;
@@ -95,4 +99,7 @@ pub use run::options::{MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT, RunOptions};
 pub use run::resume::Resume;
 pub use run::stream::{RunStream, RunUpdate, STREAM_CAPACITY};
 pub use token::{BranchPath, WaitView};
-pub use worker::{RunEnd, RunningWorker, WORKER_LIMIT_DEFAULT, Worker, WorkerEvent, WorkerMessage};
+pub use worker::{
+    RunEnd, RunningWorker, StuckRun, UNSERVED_AFTER_DEFAULT, UnservedRuns, UnservedVersion, WORKER_LIMIT_DEFAULT, Worker,
+    WorkerEvent, WorkerMessage,
+};

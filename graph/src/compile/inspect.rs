@@ -3,10 +3,11 @@
 use crate::compile::plan::{Plan, PlanNode};
 use crate::define::shape::{END, OutEdgeShape, Shape};
 use crate::token::Fnv;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
 /// A description of a graph: its nodes and edges.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The name that was given to `Graph::new`.
@@ -21,7 +22,7 @@ pub struct Inspection {
 }
 
 /// A description of one node of a graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeInfo {
     /// The id of the described node.
@@ -29,15 +30,24 @@ pub struct NodeInfo {
     /// The targets of the edges that leave it.
     pub leads_to: LeadsTo,
     /// The fallback node of its policy, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
     /// The start of the innermost fan-out around the node, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<String>,
     /// The fingerprint of the subgraph, if the node is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph: Option<String>,
+    /// The limits of its failure policy as text, if it has one: retries, timeout, cancel grace.
+    ///
+    /// The fingerprint does not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 /// The targets of the edges that leave a node. The end is [`END`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LeadsTo {
     /// No edge leaves the node. Only unreachable nodes have this.
@@ -62,6 +72,27 @@ pub enum LeadsTo {
     },
 }
 
+impl NodeInfo {
+    /// Replaces the ids of nodes for which `new_id` returns one.
+    pub(crate) fn map_ids(mut self, new_id: impl Fn(&str) -> Option<String>) -> Self {
+        let change = |id: &mut String| *id = new_id(id).unwrap_or_else(|| std::mem::take(id));
+        change(&mut self.id);
+        self.fallback.iter_mut().for_each(change);
+        self.fan_out.iter_mut().for_each(change);
+        match &mut self.leads_to {
+            LeadsTo::Nowhere => {}
+            LeadsTo::Next(to) => change(to),
+            LeadsTo::OneOf(targets) => {
+                targets.iter_mut().for_each(change);
+                targets.sort_unstable();
+            }
+            LeadsTo::AllOf { heads, join } => heads.iter_mut().chain([join]).for_each(change),
+            LeadsTo::Each { head, join } => [head, join].into_iter().for_each(change),
+        }
+        self
+    }
+}
+
 pub(crate) fn inspect<S>(plan: &Plan<S>) -> Inspection {
     let shape = &plan.shape;
     let node = |node: u32| NodeInfo {
@@ -70,6 +101,7 @@ pub(crate) fn inspect<S>(plan: &Plan<S>) -> Inspection {
         fallback: shape.fallbacks[node as usize].map(|to| shape.name(to)),
         fan_out: plan.fan_outs[node as usize].map(|fork| shape.id(fork)),
         subgraph: plan.nodes[node as usize].subgraph().map(str::to_string),
+        policy: plan.nodes[node as usize].options.as_ref().and_then(|options| options.policy.summary()),
     };
     Inspection {
         name: plan.name.clone(),

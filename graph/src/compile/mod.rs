@@ -12,6 +12,7 @@ pub(crate) mod inspect;
 #[cfg(test)]
 mod model;
 mod names;
+pub(crate) mod places;
 pub(crate) mod plan;
 mod reach;
 

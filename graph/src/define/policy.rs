@@ -261,6 +261,19 @@ impl fmt::Debug for Retry {
     }
 }
 
+impl<S> Policy<S> {
+    /// Returns the limits of the policy as text; `None` if it has none. Closures are not part of
+    /// it.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let retry = self.retry.as_ref().map(|retry| format!("{retry:?}"));
+        let timeout = self.timeout.map(|timeout| format!("timeout {timeout:?}"));
+        let grace = self.cancel_grace.map(|grace| format!("cancel grace {grace:?}"));
+        let decide = self.decide.as_ref().map(|_| "on_error".to_string());
+        let parts: Vec<String> = [retry, timeout, grace, decide].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
 /// The reaction to a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PolicyDecision {

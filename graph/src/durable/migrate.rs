@@ -1,11 +1,11 @@
 //! [`Migrations`]: how runs of earlier graph versions continue, with new states and node names.
 
-use crate::compile::plan::{BranchHeads, OutEdge, Plan, PlanFanOut};
-use crate::define::shape::{END, Target};
+use crate::compile::places::{fork_above, missing_place};
+use crate::compile::plan::Plan;
 use crate::error::{MismatchError, ResumeError, RunFault};
 use crate::log::frontier::undone_at;
 use crate::log::snapshot::{RunSnapshot, SnapshotState};
-use crate::store::{GraphVersion, Header, LiveToken, Place, RunInfo};
+use crate::store::{GraphVersion, Header, LiveToken, RunInfo};
 use pleach_core::{BoxError, catch_panic};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ impl Migrations {
             return Err(RunFault::Resume(ResumeError::NoStep { run: run.to_string(), from, to, missing }));
         }
         let is_other = stored.fingerprint != given.fingerprint;
-        if is_other && !self.accepts_compatible && self.renames.is_empty() {
+        if is_other && !self.accepts_other_shapes() {
             return mismatch("fingerprint", &stored.fingerprint, &given.fingerprint);
         }
         Ok(())
@@ -136,7 +136,13 @@ impl Migrations {
         if snapshot.version().fingerprint != to.fingerprint {
             snapshot.rename(&to.fingerprint, |name| self.new_name(name));
             let of_run = |token: &&LiveToken| undone_at(&token.path).is_none();
-            snapshot.tokens().filter(of_run).try_for_each(|token| check_place(plan, snapshot, token, &info.id))?;
+            for token in snapshot.tokens().filter(of_run) {
+                let above = fork_above(|path| snapshot.token_at(path), token);
+                if let Some(missing) = missing_place(plan, token, above) {
+                    let (run, stored, given) = (info.id.clone(), missing.to_string(), plan.name.clone());
+                    return Err(RunFault::Mismatch(MismatchError { run, what: "node", stored, given }));
+                }
+            }
         }
         Ok(())
     }
@@ -193,10 +199,25 @@ impl Migrations {
     /// Returns the new id of a node, if it changed. The longest matching rename wins, so one for a
     /// node takes precedence over one for its subgraph.
     fn new_name(&self, name: &str) -> Option<String> {
-        let rest = |old: &str| name.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-        let known = self.renames.iter().filter_map(|(old, new)| Some((old.len(), new, rest(old)?)));
-        known.max_by_key(|(length, ..)| *length).map(|(_, new, rest)| format!("{new}{rest}"))
+        new_name(&self.renames, name)
     }
+
+    /// Returns how nodes are renamed, from old to new ids.
+    pub(crate) fn renames(&self) -> &[(String, String)] {
+        &self.renames
+    }
+
+    /// Returns whether a run of another graph shape is accepted.
+    pub(crate) fn accepts_other_shapes(&self) -> bool {
+        self.accepts_compatible || !self.renames.is_empty()
+    }
+}
+
+/// Returns the new id of a node, if one of the renames changes it.
+pub(crate) fn new_name(renames: &[(String, String)], name: &str) -> Option<String> {
+    let rest = |old: &str| name.strip_prefix(old).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let known = renames.iter().filter_map(|(old, new)| Some((old.len(), new, rest(old)?)));
+    known.max_by_key(|(length, ..)| *length).map(|(_, new, rest)| format!("{new}{rest}"))
 }
 
 impl fmt::Debug for Migrations {
@@ -232,70 +253,4 @@ fn oversized_integer(json: &[u8]) -> Option<String> {
         at += 1;
     }
     None
-}
-
-/// Checks that the position of a token exists in this graph.
-fn check_place<S>(plan: &Plan<S>, snapshot: &RunSnapshot, token: &LiveToken, run: &str) -> Result<(), RunFault> {
-    let fork = fork_above(snapshot, token);
-    let branch = token.path.last().map_or(0, |last| last.branch as usize);
-    let missing = match fork.filter(|fork| !plan.has_branch(fork, branch)) {
-        Some(fork) => Some(fork),
-        None => name_of(&token.at).filter(|name| !plan.has_place(name, &token.at, fork)),
-    };
-    let Some(missing) = missing else { return Ok(()) };
-    let (run, stored, given) = (run.to_string(), missing.to_string(), plan.name.clone());
-    Err(RunFault::Mismatch(MismatchError { run, what: "node", stored, given }))
-}
-
-fn name_of(at: &Place) -> Option<&str> {
-    match at {
-        Place::Node(name) | Place::Router(name) | Place::Fork(name) | Place::Join(name) | Place::Failed(name) => Some(name),
-        Place::End => None,
-    }
-}
-
-/// Returns the node whose fan-out contains the token.
-fn fork_above<'a>(snapshot: &'a RunSnapshot, token: &LiveToken) -> Option<&'a str> {
-    let (_, above) = token.path.split_last()?;
-    match &snapshot.token_at(above)?.at {
-        Place::Fork(node) => Some(node.as_str()),
-        _ => None,
-    }
-}
-
-/// Lookups for [`check_place`]. A node inside a subgraph only has to exist.
-impl<S> Plan<S> {
-    fn position(&self, node: &str) -> Option<usize> {
-        self.names.iter().position(|name| **name == *node)
-    }
-
-    fn fork(&self, node: &str) -> Option<&PlanFanOut<S>> {
-        match &self.nodes[self.position(node)?].out_edge {
-            OutEdge::Fork(fork) => Some(fork),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the fan-out of `node` has this branch.
-    fn has_branch(&self, node: &str, branch: usize) -> bool {
-        match self.fork(node).map(|fork| &fork.heads) {
-            Some(BranchHeads::Each(heads, _)) => branch < heads.len(),
-            Some(BranchHeads::Map(..)) => true,
-            None => self.position(node).is_none(),
-        }
-    }
-
-    /// Returns whether a token in the fan-out of `fork` can be at this position.
-    fn has_place(&self, node: &str, at: &Place, fork: Option<&str>) -> bool {
-        if let Place::Join(_) = at {
-            let join = fork.and_then(|fork| self.fork(fork)).map(|fork| fork.join);
-            return join.is_none_or(|join| match join {
-                Target::Node(join) => *self.names[join as usize] == *node,
-                Target::End => node == END,
-            });
-        }
-        let Some(position) = self.position(node) else { return self.nodes_by_id.find(node).is_some() };
-        let fan_out = self.fan_outs[position].map(|fork| &*self.names[fork as usize]);
-        fan_out == fork && (!matches!(at, Place::Fork(_)) || self.fork(node).is_some())
-    }
 }

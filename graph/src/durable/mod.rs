@@ -1,8 +1,10 @@
 //! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
 //!
-//! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`.
+//! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`,
+//! `deploy`.
 
 pub(crate) mod changes;
+pub(crate) mod deploy;
 pub(crate) mod drive;
 pub(crate) mod history;
 pub(crate) mod migrate;

@@ -1,6 +1,7 @@
 //! The options of a stored run, as methods of [`RunOptions`].
 
 use crate::control::RunRemote;
+use crate::durable::deploy::GraphExport;
 use crate::durable::drive;
 use crate::durable::migrate::Migrations;
 use crate::durable::options::{DurableOptions, RunSource, StorageOptions};
@@ -125,11 +126,12 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Returns the schemas that this run can resume: its own, and earlier ones with an unbroken
-    /// chain of migrations.
-    pub(crate) fn schemas(mut self) -> std::ops::RangeInclusive<u32> {
+    /// Returns the graph as data, with the schemas and shapes of stored runs that these options
+    /// accept.
+    pub(crate) fn export(mut self) -> GraphExport {
+        let export = self.graph.export();
         let StorageOptions { schema, migrations, .. } = self.storage();
-        migrations.oldest_to(*schema)..=*schema
+        export.schema(*schema).migrations(migrations)
     }
 
     /// Changes a storage option, before or after the store is named.

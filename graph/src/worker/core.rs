@@ -13,8 +13,9 @@ use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, Stor
 use crate::worker::event::{DriveResult, ReleaseResult, RunEnd, WorkerEvent};
 use crate::worker::graphs::{Assignment, KnownGraph};
 use crate::worker::suspects::Suspect;
+use crate::worker::watch::Watch;
 use crate::worker::{Listener, Settings};
-use pleach_core::{BoxFuture, Cause, ExponentialBackoff, Runtime, Scope, catch_panic};
+use pleach_core::{ActorPath, BoxFuture, Cause, ExponentialBackoff, Runtime, Scope, catch_panic};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,6 +42,7 @@ pub(super) struct WorkerCore {
     pub(super) graphs: Vec<KnownGraph>,
     listener: Option<Listener>,
     runs: Scope,
+    pub(super) watch: Watch,
     state: Mutex<CoreState>,
 }
 
@@ -80,7 +82,23 @@ impl WorkerCore {
     pub(super) fn new(worker: crate::worker::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
         let crate::worker::Worker { store, graphs, settings, listener, .. } = worker;
         let owner = crate::lease::owner(&runtime);
-        Self { store, runtime, settings, owner, claims: AtomicU64::new(0), graphs, listener, runs, state: Mutex::default() }
+        Self {
+            store,
+            runtime,
+            settings,
+            owner,
+            claims: AtomicU64::new(0),
+            graphs,
+            listener,
+            runs,
+            watch: Watch::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns the path of the scope of the driven runs, which names the worker in logs.
+    pub(super) fn path(&self) -> ActorPath {
+        self.runs.path()
     }
 
     /// Returns the lease owner for the next claim. Each claim has a different one: stores count
@@ -219,7 +237,7 @@ impl WorkerCore {
             state.held.insert(held.clone(), HeldRun { lease: Arc::clone(&lease), control: None });
             state.is_closing
         });
-        let known = self.graphs.iter().find(|known| known.drives(&claim));
+        let known = self.graphs.iter().find(|known| known.drives(&claim.run.graph, &claim.run.version));
         let (Some(known), false) = (known, is_closing) else {
             // The store returned a run of an unknown graph, or the worker is closing.
             let release = self.release_future(&lease, &held);
@@ -259,7 +277,7 @@ impl WorkerCore {
     fn ended(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, result: DriveResult) {
         let end = match result {
             DriveResult::Trouble(reason) => return self.handle_trouble(held, lease, reason),
-            DriveResult::Unserved(unserved) => return self.handle_unserved(held, lease, unserved),
+            DriveResult::Undriven(undriven) => return self.handle_undriven(held, lease, undriven),
             DriveResult::TooNew(reason) => return self.handle_too_new(held, lease, reason),
             DriveResult::Over(end) => end,
             // The last commit ended the run and released the lease.

@@ -5,11 +5,13 @@
 //! | finished, failed, waits, lost | `Over` | reported and released |
 //! | cancelled | `Cancelled` | released, unless the last commit ended the run |
 //! | the run itself is broken | `Trouble` | is delayed longer each time, then is stuck |
-//! | the store failed | `Unserved` | is delayed for about a second |
+//! | the store failed | `Undriven` | is delayed for about a second |
 //! | written by a newer version | `TooNew` | is delayed; a newer worker claims it |
 
+use crate::durable::deploy::DeployReport;
 use crate::error::{RunError, RunFault};
 use crate::store::{RunStatus, StoreError};
+use crate::worker::unserved::UnservedRuns;
 use std::time::Duration;
 
 /// An event of a worker, reported to [`Worker::on_event`](crate::Worker::on_event).
@@ -92,6 +94,22 @@ pub enum WorkerEvent {
     },
     /// The store answers again after a failure.
     StoreRecovered,
+    /// The check of the stored runs at the start found runs that this worker would migrate or not
+    /// serve.
+    ///
+    /// Other workers may serve them, such as workers of the old version during a deploy.
+    DeployChecked {
+        /// The runs by graph version and verdict. At most 10,000 runs are checked, by their rows.
+        report: DeployReport,
+    },
+    /// Runs were found that no worker serves. Reported again when a graph version or a run is
+    /// added.
+    Unserved {
+        /// All runs that are not served now, as lists with a limit.
+        runs: UnservedRuns,
+    },
+    /// All runs of the last [`Unserved`](Self::Unserved) are served or removed.
+    AllServed,
     /// Runs that ended long ago were removed.
     Pruned {
         /// The number of runs that were removed.
@@ -144,15 +162,15 @@ pub(super) enum DriveResult {
     /// The run itself could not be driven.
     Trouble(String),
     /// The store or this worker could not drive the run.
-    Unserved(Unserved),
+    Undriven(Undriven),
     /// This worker is too old to read the run.
     TooNew(String),
 }
 
 /// Why a run could not be driven although the run may be sound.
-pub(super) struct Unserved {
+pub(super) struct Undriven {
     pub(super) error: String,
-    /// The store failed while it read the run. The run may still be the cause: see `unserved`.
+    /// The store failed while it read the run. The run may still be the cause: see `undriven`.
     pub(super) while_reading: bool,
 }
 
@@ -168,8 +186,8 @@ impl DriveResult {
             RunFault::Ended { status: RunStatus::Cancelled, .. } => over(RunEnd::Cancelled),
             RunFault::Ended { .. } => over(RunEnd::Failed { error: error.to_string() }),
             fault if is_too_new(fault) => Self::TooNew(error.to_string()),
-            fault if is_unserved(fault) => {
-                Self::Unserved(Unserved { error: error.to_string(), while_reading: is_of_reading(fault) })
+            fault if is_undriven(fault) => {
+                Self::Undriven(Undriven { error: error.to_string(), while_reading: is_of_reading(fault) })
             }
             fault if fault.leaves_run_open() => Self::Trouble(error.to_string()),
             _ => over(RunEnd::Failed { error: error.to_string() }),
@@ -211,7 +229,7 @@ fn is_too_new(fault: &RunFault) -> bool {
 }
 
 /// Returns whether the run could not be driven for a reason outside of the run.
-fn is_unserved(fault: &RunFault) -> bool {
+fn is_undriven(fault: &RunFault) -> bool {
     match fault {
         RunFault::Checkpoint(error) => {
             error.store_error().is_some_and(|error| error.is_temporary() || matches!(error, StoreError::Unusable { .. }))

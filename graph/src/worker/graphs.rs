@@ -2,6 +2,7 @@
 
 use crate::compile::compiled::CompiledGraph;
 use crate::control::RunRef;
+use crate::durable::deploy::GraphExport;
 use crate::durable::options::{DurableOptions, RunSource};
 use crate::lease::Moment;
 use crate::log::LogOptions;
@@ -13,15 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub(super) struct KnownGraph {
-    pub(super) name: String,
-    /// The fingerprint of the graph, and those of earlier versions that it migrates.
-    pub(super) fingerprints: Vec<String>,
-    /// The current schema, and earlier ones with an unbroken chain of migrations to it.
-    schemas: RangeInclusive<u32>,
+    /// The graph as data, with the versions that it accepts.
+    pub(super) export: GraphExport,
     launch: Box<dyn Fn(Assignment<'_>) -> Option<RunRef> + Send + Sync>,
 }
 
@@ -39,10 +36,9 @@ impl KnownGraph {
         graph: CompiledGraph<S>,
         options: impl Fn(RunOptions<'static, S>) -> RunOptions<'static, S> + Send + Sync + 'static,
     ) -> Self {
-        let (name, fingerprints) = (graph.name().to_string(), vec![graph.fingerprint().to_string()]);
-        let schemas = catch_panic(|| options(RunOptions::new(graph.clone(), None)).schemas()).unwrap_or_else(|reason| {
-            tracing::error!(graph = name, %reason, "the options closure of this graph panicked; the worker claims only runs of schema 0, and each fails the same way");
-            0..=0
+        let export = catch_panic(|| options(RunOptions::new(graph.clone(), None)).export()).unwrap_or_else(|reason| {
+            tracing::error!(graph = graph.name(), %reason, "the options closure of this graph panicked; the worker claims only runs of schema 0, and each fails the same way");
+            graph.export()
         });
         let launch = move |assignment: Assignment<'_>| {
             let Assignment { scope, claimed, log_options, ended } = assignment;
@@ -60,20 +56,21 @@ impl KnownGraph {
                 ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })
         };
-        Self { name, fingerprints, schemas, launch: Box::new(launch) }
+        Self { export, launch: Box::new(launch) }
     }
 
     /// Returns the name and versions of the runs that it can drive.
     pub(super) fn served(&self) -> impl Iterator<Item = (String, GraphVersion)> {
-        let version = |fingerprint: &String, schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
-        self.fingerprints
-            .iter()
-            .flat_map(move |print| self.schemas.clone().map(move |schema| (self.name.clone(), version(print, schema))))
+        let GraphExport { graph, schema, oldest_schema, fingerprints, .. } = &self.export;
+        let schemas = *oldest_schema..=*schema;
+        [&graph.fingerprint].into_iter().chain(fingerprints).flat_map(move |fingerprint| {
+            let version = |schema| (graph.name.clone(), GraphVersion { fingerprint: fingerprint.clone(), schema });
+            schemas.clone().map(version)
+        })
     }
 
-    pub(super) fn drives(&self, claim: &Claim) -> bool {
-        let GraphVersion { fingerprint, schema } = &claim.run.version;
-        self.name == claim.run.graph && self.fingerprints.contains(fingerprint) && self.schemas.contains(schema)
+    pub(super) fn drives(&self, graph: &str, version: &GraphVersion) -> bool {
+        self.export.claims(graph, version)
     }
 
     /// Drives a run in a new child scope of the given scope.
@@ -84,7 +81,7 @@ impl KnownGraph {
 
 impl fmt::Debug for KnownGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?}", self.name, self.fingerprints)
+        write!(f, "{:?} {:?}", self.export.graph.name, self.export.graph.fingerprint)
     }
 }
 

@@ -37,6 +37,7 @@
 //!     runs/          one scope per driven run, named by its id (see `control`)
 //!     leases         task: renews the leases of all held runs in one call
 //!     pruning        task: removes runs that ended long ago
+//!     watch          task: finds runs that no worker serves
 //!     claims         task: claims ready runs while the limit has room
 //!     control        actor: learns that the scope is closing, lists the held runs
 //! ```
@@ -51,7 +52,8 @@
 //! The lock of `WorkerCore` is never held while a store is called, an event is reported or a waker
 //! is woken.
 //!
-//! Read in this order: this file, `core`, `unserved`, `claims`, `suspects`, `leases`, `graphs`.
+//! Read in this order: this file, `core`, `undriven`, `claims`, `suspects`, `leases`, `graphs`,
+//! `watch`.
 
 mod claims;
 mod core;
@@ -60,12 +62,16 @@ mod graphs;
 mod leases;
 mod running;
 mod suspects;
+mod undriven;
 mod unserved;
+mod watch;
 
 pub use event::{RunEnd, WorkerEvent};
 pub use running::{RunningWorker, WorkerMessage};
+pub use unserved::{StuckRun, UnservedRuns, UnservedVersion};
 
 use crate::compile::compiled::CompiledGraph;
+use crate::durable::deploy::{DeployCheck, DeployError, DeployReport, GraphExport};
 use crate::durable::options::{ENDED_KEPT_DEFAULT, LEASE_DEFAULT};
 use crate::error::{CheckpointError, RunFault};
 use crate::run::options::RunOptions;
@@ -81,6 +87,9 @@ use std::time::Duration;
 
 /// The default number of runs that a worker drives at the same time: 64.
 pub const WORKER_LIMIT_DEFAULT: usize = 64;
+
+/// The default time after which a due run that nobody claims counts as unserved: 60 s.
+pub const UNSERVED_AFTER_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The options of a worker before it starts: store, graphs, limits.
 ///
@@ -127,6 +136,7 @@ struct Settings {
     poll_every: Duration,
     hold_waiting_for: Duration,
     ended_kept: Duration,
+    unserved_after: Duration,
 }
 
 impl Worker {
@@ -139,6 +149,7 @@ impl Worker {
             poll_every: Duration::from_secs(1),
             hold_waiting_for: Duration::from_secs(10),
             ended_kept: ENDED_KEPT_DEFAULT,
+            unserved_after: UNSERVED_AFTER_DEFAULT,
         };
         Self {
             store: Arc::new(store.clone()),
@@ -175,7 +186,7 @@ impl Worker {
     /// The options of that graph must say how they are [migrated](RunOptions::migrations).
     pub fn accept_fingerprints(mut self, fingerprints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         if let Some(known) = self.graphs.last_mut() {
-            known.fingerprints.extend(fingerprints.into_iter().map(Into::into));
+            known.export.fingerprints.extend(fingerprints.into_iter().map(Into::into));
         }
         self
     }
@@ -217,6 +228,59 @@ impl Worker {
     pub fn keep_ended(mut self, time: Duration) -> Self {
         self.settings.ended_kept = time;
         self
+    }
+
+    /// Sets how long a run may be due and unclaimed before it is reported as unserved. Default:
+    /// 60 s.
+    ///
+    /// Choose more than a rolling deploy takes to replace a worker. The worker looks twice in this
+    /// time, at least every 30 s and at most once a second. See
+    /// [`WorkerEvent::Unserved`] and [`RunningWorker::unserved`].
+    pub fn report_unserved_after(mut self, time: Duration) -> Self {
+        self.settings.unserved_after = time;
+        self
+    }
+
+    /// Returns the graphs of this worker as data, with the versions that they accept.
+    ///
+    /// Write them to a file as JSON for a [deploy check](DeployCheck) without this program.
+    pub fn exports(&self) -> Vec<GraphExport> {
+        self.graphs.iter().map(|known| known.export.clone()).collect()
+    }
+
+    /// Checks which unfinished runs of the store this worker would serve. It claims nothing.
+    ///
+    /// See [`DeployCheck`] for the cost.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn check_deploy(&self) -> Result<DeployReport, StoreError> {
+        DeployCheck::of(self.exports()).run(&*self.store).await
+    }
+
+    /// Refuses to start if the worker would not serve all unfinished runs of the store.
+    ///
+    /// Do not use it where other workers serve other graphs or versions from the same store.
+    ///
+    /// ```
+    /// # use pleach::store::MemoryStore;
+    /// # use pleach::worker::Worker;
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = MemoryStore::new();
+    /// let worker = Worker::new(&store).refuse_unserved().await?.start()?;
+    /// # worker.close(Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`DeployError::Unserved`]: it would not serve all runs. The report says which and why.
+    /// - [`DeployError::Store`]: the store failed.
+    pub async fn refuse_unserved(self) -> Result<Self, DeployError> {
+        self.check_deploy().await?.require_served()?;
+        Ok(self)
     }
 
     /// Sets the name of the worker's scope in the tree. Default: `worker`.

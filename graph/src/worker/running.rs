@@ -3,7 +3,8 @@
 use crate::control::RunRef;
 use crate::util::future::either;
 use crate::worker::core::WorkerCore;
-use crate::worker::{Worker, claims, leases};
+use crate::worker::unserved::UnservedRuns;
+use crate::worker::{Worker, claims, leases, watch};
 use pleach_core::{Actor, ActorPath, Context, Exit, Mailbox, Props, Refusal, Reply, RestartPolicy, Scope};
 use std::convert::Infallible;
 use std::fmt;
@@ -55,6 +56,7 @@ pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refu
     let task = |name| scope.task().named(name).isolated();
     task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.reason)?;
     task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
+    task("watch").launch(watch::watch_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
     task("claims").launch(claims::claim_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
     // Scopes close their youngest child first. This actor then starts the close of the worker.
     let actor = Arc::clone(&core);
@@ -83,6 +85,14 @@ impl RunningWorker {
     /// Returns a reference to a run that this worker drives now, for commands and queries.
     pub fn run(&self, id: &str) -> Option<RunRef> {
         self.core.run(id)
+    }
+
+    /// Returns the runs that no worker serves, as the last look at the store found them.
+    ///
+    /// It is empty until the first look, half of
+    /// [`report_unserved_after`](Worker::report_unserved_after) after the start.
+    pub fn unserved(&self) -> UnservedRuns {
+        self.core.watch.unserved()
     }
 
     /// Claims no more runs and lets the current ones end, or start to wait, for at most `grace`.

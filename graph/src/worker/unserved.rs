@@ -1,110 +1,119 @@
-//! Runs that could not be driven because of the store, or because this worker is too old.
-//!
-//! The store may be down, or it may be unable to read only this run (a bad block, a damaged page).
-//!
-//! 1. Such a run is delayed in the store. After that it is due later than other waiting runs, so it
-//!    delays none of them.
-//! 2. It counts as a failed takeover of the run only if reading the run failed and right after that
-//!    the store can read a record of another run.
+//! [`UnservedRuns`]: the runs that no worker serves, as one worker knows them.
 
-use crate::lease::{ReleaseWork, RunLease};
-use crate::store::{Held, Parts, Release, Rows, StoreError};
-use crate::util::future::either;
-use crate::worker::core::{CALL_MAX, DELAY, WorkerCore};
-use crate::worker::event::{RunEnd, Unserved, WorkerEvent};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::durable::deploy::DeployVerdict;
+use crate::store::{DamagedRun, GraphVersion, OverdueRun};
+use std::fmt;
 
-/// The longest delay of a run that this worker is too old for. The delay grows with the time since
-/// the run's last commit.
-const DELAY_TOO_NEW_MAX: Duration = Duration::from_secs(60);
+/// Runs that need an operator: nobody serves them.
+///
+/// Returned by [`RunningWorker::unserved`](crate::RunningWorker::unserved) and reported by
+/// [`WorkerEvent::Unserved`](crate::WorkerEvent::Unserved). Each list is bounded. `Display` says
+/// what to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnservedRuns {
+    /// Runs that are due and unclaimed for longer than the
+    /// [limit](crate::Worker::report_unserved_after), and that this worker does not serve either.
+    pub overdue: Vec<UnservedVersion>,
+    /// Due runs whose own rows are damaged, so that no worker can claim them.
+    pub damaged: Vec<DamagedRun>,
+    /// Stuck runs of this worker's graphs, at most 100.
+    pub stuck: Vec<StuckRun>,
+    /// Whether the store has more stuck runs than the ones listed.
+    pub has_more_stuck: bool,
+    /// Runs that this worker released in the last minutes because a newer version wrote them.
+    pub too_new: Vec<String>,
+}
 
-/// The number of other runs that are tried, the latest first.
-const PROBES_MAX: usize = 8;
+/// Overdue runs of one graph version that a worker does not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnservedVersion {
+    /// The name of the graph of these runs.
+    pub graph: String,
+    /// The fingerprint and schema that the runs were stored with.
+    pub version: GraphVersion,
+    /// Why this worker does not serve them.
+    pub verdict: DeployVerdict,
+    /// The runs that have been due longest, at most 10.
+    pub runs: Vec<OverdueRun>,
+    /// Whether the version has more overdue runs than the ones listed.
+    pub has_more: bool,
+}
 
-impl WorkerCore {
-    /// Releases a run that the store prevented from being driven. It stays in `held` for a moment,
-    /// because the store may answer again soon.
-    pub(super) fn handle_unserved(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, unserved: Unserved) {
-        let (wait, release_work) = (self.jitter(DELAY.0), lease.take_release_work());
-        let end = RunEnd::Trouble { error: unserved.error.clone(), wait };
-        let (core, lease, run) = (Arc::clone(self), Arc::clone(lease), held.clone());
-        let release = async move {
-            let mut is_run_broken = false;
-            let delay = core.runtime.sleep_until(core.runtime.now() + wait);
-            let probe = async {
-                is_run_broken = unserved.while_reading && core.can_read_another(&run.run).await;
-                delay.await;
-            };
-            // A closing worker skips the probe and releases the run at once.
-            either(Box::pin(core.closing()), Box::pin(probe)).await;
-            if let Some(ReleaseWork { commit, .. }) = release_work {
-                commit.await;
-            }
-            if lease.is_held()
-                && let Err(error) = core.release_unserved(&run, is_run_broken.then_some(&unserved.error)).await
-            {
-                // The lease will expire.
-                core.store_failed("release", &error, Duration::ZERO);
-            }
+/// A stuck run, with the reason that its row has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StuckRun {
+    /// The id of the stuck run.
+    pub id: String,
+    /// Why it could not be driven the last time, if a worker said so.
+    pub reason: Option<String>,
+}
+
+impl UnservedRuns {
+    /// Returns whether every run is served, as far as this worker knows.
+    pub fn is_empty(&self) -> bool {
+        let Self { overdue, damaged, stuck, too_new, .. } = self;
+        overdue.is_empty() && damaged.is_empty() && stuck.is_empty() && too_new.is_empty()
+    }
+
+    /// Returns the number of listed runs. The store may have more.
+    pub fn count(&self) -> usize {
+        let overdue: usize = self.overdue.iter().map(|of| of.runs.len()).sum();
+        overdue + self.damaged.len() + self.stuck.len() + self.too_new.len()
+    }
+
+    /// Returns whether this has a version or a run that `before` did not have.
+    pub(super) fn is_news_after(&self, before: &Self) -> bool {
+        let has_version = |of: &UnservedVersion| before.overdue.iter().any(|known| known.is_same_version(of));
+        self.overdue.iter().any(|of| !has_version(of))
+            || self.damaged.iter().any(|run| !before.damaged.contains(run))
+            || self.stuck.iter().any(|run| !before.stuck.contains(run))
+            || self.too_new.iter().any(|run| !before.too_new.contains(run))
+    }
+}
+
+impl UnservedVersion {
+    fn is_same_version(&self, other: &Self) -> bool {
+        (&self.graph, &self.version, self.verdict) == (&other.graph, &other.version, other.verdict)
+    }
+}
+
+impl fmt::Display for UnservedRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { overdue, damaged, stuck, has_more_stuck, too_new } = self;
+        let mut parts: Vec<String> = overdue.iter().map(ToString::to_string).collect();
+        let list = |what: &str, ids: Vec<&str>, has_more: bool| {
+            let or_more = if has_more { " or more" } else { "" };
+            let samples = ids.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+            format!("{}{or_more} {what} (such as {samples})", ids.len())
         };
-        self.finish(held, end, Some(Box::pin(release)));
-    }
-
-    /// Releases the run. `trouble` is the reason that counts against it, if any.
-    async fn release_unserved(&self, held: &Held, trouble: Option<&String>) -> Result<(), StoreError> {
-        if let Some(error) = trouble {
-            let result = self.release_troubled(held, error).await?;
-            result.event(&held.run, error).iter().for_each(|event| self.report(event));
-            return Ok(());
+        if !damaged.is_empty() {
+            let what = "damaged runs: restore the store from a backup, or delete them";
+            parts.push(list(what, damaged.iter().map(|run| run.run.as_str()).collect(), false));
         }
-        let how = Release::ForOthers { delay: self.jitter(DELAY.0) };
-        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
-        Ok(())
-    }
-
-    /// Returns whether the store can read the last record of another run.
-    async fn can_read_another(&self, run: &str) -> bool {
-        let Ok(list) = self.bounded(CALL_MAX, self.store.list(Vec::new(), None, PROBES_MAX)).await else { return false };
-        for other in list.runs.iter().filter(|other| other.id != run) {
-            let last = Rows::Each(vec![other.head]);
-            if self.bounded(CALL_MAX, self.store.read(&other.id, last, Parts::Whole)).await.is_ok() {
-                return true;
-            }
+        if !stuck.is_empty() {
+            let what = "stuck runs: remove the cause, then resume them with `take_over`";
+            parts.push(list(what, stuck.iter().map(|run| run.id.as_str()).collect(), *has_more_stuck));
         }
-        false
+        if !too_new.is_empty() {
+            let what = "runs of a newer version of pleach: upgrade this worker";
+            parts.push(list(what, too_new.iter().map(String::as_str).collect(), false));
+        }
+        f.write_str(&parts.join("; "))
     }
+}
 
-    /// Releases a run that this worker is too old for. No takeover is counted, and newer workers
-    /// can claim it after its delay.
-    pub(super) fn handle_too_new(self: &Arc<Self>, held: Held, lease: &Arc<RunLease>, reason: String) {
-        let (core, lease) = (Arc::clone(self), Arc::clone(lease));
-        self.runtime.spawn(Box::pin(async move {
-            if let Some(ReleaseWork { commit, .. }) = lease.take_release_work() {
-                commit.await;
-            }
-            let (wait, follows) = match core.release_to_newer(&held, &lease).await {
-                Ok(delay) => (delay, Some(WorkerEvent::LeftToNewer { run: held.run.clone(), reason: reason.clone(), delay })),
-                Err(error) => {
-                    // The lease will expire.
-                    core.store_failed("release", &error, Duration::ZERO);
-                    (core.settings.lease, None)
-                }
-            };
-            tracing::warn!(run = %held.run, %reason, delay = ?wait, "a newer version wrote this run and this worker cannot read it; released it for newer workers; upgrade this worker");
-            core.report(&WorkerEvent::Ended { run: held.run.clone(), end: RunEnd::Trouble { error: reason, wait } });
-            follows.iter().for_each(|event| core.report(event));
-            core.remove_held(&held);
-        }));
-    }
-
-    /// Releases the run and returns its delay: the time since its last commit, within bounds. The
-    /// delays grow without a stored count.
-    async fn release_to_newer(&self, held: &Held, lease: &RunLease) -> Result<Duration, StoreError> {
-        let changed = self.bounded(CALL_MAX, self.store.head(&held.run)).await?.changed;
-        let delay = self.jitter(lease.clock.now().since(changed).clamp(DELAY.0, DELAY_TOO_NEW_MAX));
-        let how = Release::ForOthers { delay };
-        self.bounded(CALL_MAX, self.store.release(vec![held.clone()], how)).await?;
-        Ok(delay)
+impl fmt::Display for UnservedVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { graph, version: GraphVersion { fingerprint, schema }, verdict, runs, has_more } = self;
+        let or_more = if *has_more { " or more" } else { "" };
+        let samples = runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(", ");
+        let count = runs.len();
+        write!(
+            f,
+            "{count}{or_more} due runs of graph {graph:?} ({fingerprint}, schema {schema}): {verdict} (such as {samples})"
+        )
     }
 }
