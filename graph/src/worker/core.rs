@@ -15,7 +15,7 @@ use crate::worker::graphs::{Assignment, KnownGraph};
 use crate::worker::suspects::Suspect;
 use crate::worker::watch::Watch;
 use crate::worker::{Listener, Settings};
-use pleach_core::{ActorPath, BoxFuture, Cause, ExponentialBackoff, Runtime, Scope, catch_panic};
+use pleach_core::{AnyRef, BoxFuture, Cause, ExponentialBackoff, Runtime, Scope, catch_panic};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -42,6 +42,8 @@ pub(super) struct WorkerCore {
     pub(super) graphs: Vec<KnownGraph>,
     listener: Option<Listener>,
     runs: Scope,
+    /// The scope of the worker, as the source of health reports.
+    pub(super) member: AnyRef,
     pub(super) watch: Watch,
     state: Mutex<CoreState>,
 }
@@ -79,7 +81,7 @@ struct HeldRun {
 }
 
 impl WorkerCore {
-    pub(super) fn new(worker: crate::worker::Worker, runtime: Arc<dyn Runtime>, runs: Scope) -> Self {
+    pub(super) fn new(worker: crate::worker::Worker, runtime: Arc<dyn Runtime>, member: AnyRef, runs: Scope) -> Self {
         let crate::worker::Worker { store, graphs, settings, listener, .. } = worker;
         let owner = crate::lease::owner(&runtime);
         Self {
@@ -91,14 +93,10 @@ impl WorkerCore {
             graphs,
             listener,
             runs,
+            member,
             watch: Watch::default(),
             state: Mutex::default(),
         }
-    }
-
-    /// Returns the path of the scope of the driven runs, which names the worker in logs.
-    pub(super) fn path(&self) -> ActorPath {
-        self.runs.path()
     }
 
     /// Returns the lease owner for the next claim. Each claim has a different one: stores count

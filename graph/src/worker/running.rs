@@ -52,7 +52,7 @@ pub(super) fn start(worker: Worker, above: &Scope) -> Result<RunningWorker, Refu
     let scope = above.scope(&worker.name)?;
     let runtime = Arc::clone(above.token().runtime());
     // Runs that escalate fail this scope only. Other runs continue.
-    let core = Arc::new(WorkerCore::new(worker, runtime, scope.isolated_scope("runs")?));
+    let core = Arc::new(WorkerCore::new(worker, runtime, scope.any(), scope.isolated_scope("runs")?));
     let task = |name| scope.task().named(name).isolated();
     task("leases").launch(leases::renew_leases(Arc::clone(&core))).map_err(|error| error.reason)?;
     task("pruning").launch(leases::prune_runs(Arc::clone(&core))).map_err(|error| error.reason)?;
@@ -123,6 +123,7 @@ impl RunningWorker {
 impl Drop for RunningWorker {
     fn drop(&mut self) {
         self.core.begin_closing();
+        self.core.watch.withdraw_health();
     }
 }
 

@@ -4,6 +4,9 @@ use crate::durable::deploy::DeployVerdict;
 use crate::store::{DamagedRun, GraphVersion, OverdueRun};
 use std::fmt;
 
+/// The most ids that one text names.
+const SAMPLES_SHOWN_MAX: usize = 10;
+
 /// Runs that need an operator: nobody serves them.
 ///
 /// Returned by [`RunningWorker::unserved`](crate::RunningWorker::unserved) and reported by
@@ -80,28 +83,55 @@ impl UnservedVersion {
     }
 }
 
-impl fmt::Display for UnservedRuns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// One kind of unserved runs, as text for an operator.
+pub(super) struct UnservedProblem {
+    /// The kind, as health reports name it.
+    pub(super) key: &'static str,
+    /// What is wrong, with the consequence.
+    pub(super) text: String,
+    /// What to do about it.
+    pub(super) advice: &'static str,
+}
+
+impl UnservedRuns {
+    /// Returns the kinds of unserved runs, each as one text.
+    pub(super) fn problems(&self) -> Vec<UnservedProblem> {
         let Self { overdue, damaged, stuck, has_more_stuck, too_new } = self;
-        let mut parts: Vec<String> = overdue.iter().map(ToString::to_string).collect();
         let list = |what: &str, ids: Vec<&str>, has_more: bool| {
             let or_more = if has_more { " or more" } else { "" };
-            let samples = ids.iter().take(10).copied().collect::<Vec<_>>().join(", ");
-            format!("{}{or_more} {what} (such as {samples})", ids.len())
+            let samples = ids.iter().take(SAMPLES_SHOWN_MAX).copied().collect::<Vec<_>>().join(", ");
+            format!("{}{or_more} {what}, such as {samples}", ids.len())
         };
+        let mut problems = Vec::new();
+        let mut add = |key, text, advice| problems.push(UnservedProblem { key, text, advice });
+        if !overdue.is_empty() {
+            let text = overdue.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            add("runs-unserved", text, "start a worker that serves their version, or deploy a migration");
+        }
         if !damaged.is_empty() {
-            let what = "damaged runs: restore the store from a backup, or delete them";
-            parts.push(list(what, damaged.iter().map(|run| run.run.as_str()).collect(), false));
+            let ids = damaged.iter().map(|run| run.run.as_str()).collect();
+            let text = list("due runs have damaged rows and cannot be claimed", ids, false);
+            add("runs-damaged", text, "restore the store from a backup, or delete the runs");
         }
         if !stuck.is_empty() {
-            let what = "stuck runs: remove the cause, then resume them with `take_over`";
-            parts.push(list(what, stuck.iter().map(|run| run.id.as_str()).collect(), *has_more_stuck));
+            let ids = stuck.iter().map(|run| run.id.as_str()).collect();
+            let text = list("runs are stuck and wait for an operator", ids, *has_more_stuck);
+            add("runs-stuck", text, "remove the cause, then resume them with `take_over`");
         }
         if !too_new.is_empty() {
-            let what = "runs of a newer version of pleach: upgrade this worker";
-            parts.push(list(what, too_new.iter().map(String::as_str).collect(), false));
+            let ids = too_new.iter().map(String::as_str).collect();
+            let text = list("runs were written by a newer version of pleach and wait for a newer worker", ids, false);
+            add("runs-too-new", text, "upgrade this worker");
         }
-        f.write_str(&parts.join("; "))
+        problems
+    }
+}
+
+impl fmt::Display for UnservedRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> =
+            self.problems().into_iter().map(|UnservedProblem { text, advice, .. }| format!("{text}: {advice}")).collect();
+        f.write_str(&texts.join("; "))
     }
 }
 

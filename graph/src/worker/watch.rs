@@ -16,8 +16,8 @@ use crate::util::future::either;
 use crate::worker::claims::RETRY_WAIT;
 use crate::worker::core::{CALL_MAX, WorkerCore};
 use crate::worker::event::WorkerEvent;
-use crate::worker::unserved::{StuckRun, UnservedRuns, UnservedVersion};
-use pleach_core::Instant;
+use crate::worker::unserved::{StuckRun, UnservedProblem, UnservedRuns, UnservedVersion};
+use pleach_core::{ActorPath, HealthReport, Instant, Problem};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,6 +46,8 @@ struct WatchState {
     unserved: UnservedRuns,
     /// The runs that this worker is too old for, and when it released them.
     too_new: BTreeMap<String, Instant>,
+    /// The open health reports, by kind of problem. Dropping one withdraws it.
+    health: BTreeMap<&'static str, HealthReport>,
 }
 
 impl Watch {
@@ -64,6 +66,12 @@ impl Watch {
         if state.too_new.len() < STUCK_MAX {
             state.too_new.insert(run.to_string(), now);
         }
+    }
+
+    /// Withdraws all health reports: the worker no longer looks.
+    pub(super) fn withdraw_health(&self) {
+        let reports = std::mem::take(&mut self.lock().health);
+        drop(reports);
     }
 
     /// Returns the runs that were noted recently, and forgets the others.
@@ -93,6 +101,7 @@ pub(super) async fn watch_runs(core: Arc<WorkerCore>) {
         }
     };
     either(Box::pin(watching), Box::pin(core.closing())).await;
+    core.watch.withdraw_health();
 }
 
 /// Checks the stored runs once, and retries while the store fails.
@@ -108,6 +117,11 @@ async fn check_at_start(core: &WorkerCore) {
 }
 
 impl WorkerCore {
+    /// Returns the path of the worker, which names it in logs.
+    fn path(&self) -> ActorPath {
+        self.member.path()
+    }
+
     fn exports(&self) -> Vec<GraphExport> {
         self.graphs.iter().map(|known| known.export.clone()).collect()
     }
@@ -158,6 +172,7 @@ impl WorkerCore {
     /// Stores the report. Logs and reports it if it has something new, or is the first empty one.
     fn report_unserved(&self, found: UnservedRuns) {
         let before = std::mem::replace(&mut self.watch.lock().unserved, found.clone());
+        self.report_health(&found);
         if found.is_empty() {
             if !before.is_empty() {
                 tracing::info!(worker = %self.path(), "every due run is served again");
@@ -168,5 +183,24 @@ impl WorkerCore {
             tracing::warn!(worker = %self.path(), ?limit, count, unserved = %found, "no worker serves these runs");
             self.report(&WorkerEvent::Unserved { runs: found });
         }
+    }
+
+    /// Opens, updates and withdraws the health reports of the worker.
+    fn report_health(&self, found: &UnservedRuns) {
+        let mut before = std::mem::take(&mut self.watch.lock().health);
+        let mut now = BTreeMap::new();
+        for UnservedProblem { key, text, advice } in found.problems() {
+            let problem = Problem::new(key, text).advice(advice);
+            let report = match before.remove(key) {
+                Some(report) => {
+                    report.update(problem);
+                    report
+                }
+                None => self.member.report_health(problem),
+            };
+            now.insert(key, report);
+        }
+        // The reports that are left in `before` are withdrawn after unlock.
+        self.watch.lock().health = now;
     }
 }

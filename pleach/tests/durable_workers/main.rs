@@ -23,4 +23,5 @@ mod too_new;
 mod trace;
 mod undrivable_runs;
 mod unreadable_run;
+mod unserved;
 mod worker_runs;

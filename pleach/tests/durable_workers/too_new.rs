@@ -25,6 +25,7 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
             seen.push(*delay);
         }
         WorkerEvent::Claimed { .. } | WorkerEvent::Ended { end: RunEnd::Trouble { .. }, .. } => {}
+        WorkerEvent::Unserved { runs } => assert_eq!(runs.too_new, ["r"]),
         _ => panic!("{event:?}"),
     };
     let hour = Duration::from_secs(3_600);
@@ -34,6 +35,7 @@ fn c13_worker_too_old_for_a_run_leaves_it_to_newer_ones() {
         sim.sleep(hour).await;
         let info = store.head("r").await.unwrap();
         assert_eq!((info.status, info.takeovers, info.trouble), (RunStatus::Running, 0, None));
+        assert_eq!(worker.unserved().too_new, ["r"], "O8: an operator sees that this worker is too old");
         let newer = Worker::new(&store).graph(&graph).runtime(sim.runtime()).start().unwrap();
         assert_eq!(graph.outcome_of("r", &store).runtime(sim.runtime()).await.unwrap(), 2);
         worker.close(Duration::ZERO).await;
