@@ -6,8 +6,8 @@ use crate::report::Spec;
 use crate::store_address::StoreAddress;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -237,7 +237,7 @@ impl Store for Mutated {
         self.inner.read(run, which, parts)
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.inner.list(filters, after, count)
     }
 
@@ -251,6 +251,10 @@ impl Store for Mutated {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.inner.inbox(run, after)
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.inner.refused(run)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -4,8 +4,8 @@
 use crate::ledger_client::LedgerClient;
 use pleach::runtime::BoxFuture;
 use pleach::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Store for ReportingStore {
         self.between("read before", "read after", move |inner| inner.read(run, which, parts))
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.inner.list(filters, after, count)
     }
 
@@ -91,6 +91,10 @@ impl Store for ReportingStore {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.between("inbox before", "inbox after", move |inner| inner.inbox(run, after))
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.inner.refused(run)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -65,7 +65,7 @@ impl RunReporter {
     pub fn hooks<S: 'static>(&self) -> Hooks<S> {
         let reporter = self.clone();
         Hooks::new(move |event| {
-            if let RunEvent::Checkpointed { sequence } = event {
+            if let RunEvent::Checkpointed { sequence, .. } = event {
                 reporter.acknowledged(*sequence);
             }
         })

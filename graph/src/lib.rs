@@ -76,7 +76,7 @@ pub use compile::inspect::{Inspection, LeadsTo, NodeInfo};
 pub use context::NodeContext;
 pub use context::effect::Effect;
 pub use context::events::{Emission, Hooks, RunEvent, Visit};
-pub use control::{RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView};
+pub use control::{Delivery, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView};
 pub use define::builder::Graph;
 pub use define::fan_out::FanOut;
 pub use define::node::{IntoNode, IntoRouter, NodeOutput};

@@ -16,7 +16,7 @@
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::{
-    FORMAT, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Wake,
+    FORMAT, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Tags, Wake,
 };
 use pleach_graph::{
     Compensation, CompiledGraph, END, FanOut, Graph, Migrations, NodeContext, Policy, Retry, RunFault, RunOptions,
@@ -258,7 +258,8 @@ async fn from_rows(of: Version, change: impl Fn(Row) -> Row) -> MemoryStore {
     let instance = SqliteStore::open(&copy.0).await.unwrap().head(RUN).await.unwrap().instance;
     assert_eq!(instance == 0, of.format == 1);
     let deadline = None;
-    let new = NewRun { id, graph, version, instance, from: None, lease: None, wake: Wake::Now, deadline };
+    let (wake, tags) = (Wake::Now, Tags::default());
+    let new = NewRun { id, graph, version, instance, from: None, lease: None, wake, deadline, tags };
     store.create(new, rows.collect()).await.unwrap();
     store
 }

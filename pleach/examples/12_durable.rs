@@ -63,7 +63,7 @@ async fn main() -> Result<(), pleach::Error> {
     let killer = token.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&Order>| match event {
         RunEvent::NodeStarted { visit, .. } => println!("starting {}", visit.node),
-        RunEvent::Checkpointed { sequence: 4 } => killer.cancel("a power cut"),
+        RunEvent::Checkpointed { sequence: 4, .. } => killer.cancel("a power cut"),
         _ => {}
     });
     let run = graph.run(Order::default()).id("order-7").checkpoint(&store).extension(bank.clone()).hooks(hooks).token(&token);

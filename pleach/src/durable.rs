@@ -31,7 +31,8 @@
 //! ```
 
 pub use pleach_graph::{
-    Checkpoint, CheckpointError, DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, DeployCheck, DeployError, DeployGroup, DeployReport,
-    DeployVerdict, EXPORT_FORMAT, Effect, EffectError, GraphExport, History, HistoryPage, Migrations, MismatchError, OutcomeOf,
-    Resume, ResumeError, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView, UnknownEffect, WaitView,
+    Checkpoint, CheckpointError, DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, Delivery, DeployCheck, DeployError, DeployGroup,
+    DeployReport, DeployVerdict, EXPORT_FORMAT, Effect, EffectError, GraphExport, History, HistoryPage, Migrations,
+    MismatchError, OutcomeOf, Resume, ResumeError, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView,
+    UnknownEffect, WaitView,
 };

@@ -19,6 +19,8 @@ const HOOK_PANICS_KEPT_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Visit {
+    /// The id of the run; `None` for an in-memory run without an id.
+    pub run: Option<Arc<str>>,
     /// The id of the node. For a node inside a subgraph: `subgraph/node`.
     pub node: Arc<str>,
     /// The number of the attempt, starting at 1.
@@ -93,6 +95,8 @@ pub enum RunEvent<T> {
     },
     /// A fan-out starts all its branches.
     Forked {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The node from which the fan-out starts.
         node: Arc<str>,
         /// The number of branches of this fan-out.
@@ -102,6 +106,8 @@ pub enum RunEvent<T> {
     },
     /// A branch of a fan-out has failed.
     BranchFailed {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The node from which the fan-out starts.
         node: Arc<str>,
         /// The index of the branch, starting at 0.
@@ -113,6 +119,8 @@ pub enum RunEvent<T> {
     },
     /// All branches of a fan-out have been merged.
     Joined {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The node from which the fan-out started.
         node: Arc<str>,
         /// The merged state.
@@ -140,6 +148,8 @@ pub enum RunEvent<T> {
     },
     /// A record of a stored run is durable: it survives a crash of the process.
     Checkpointed {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The sequence number of the record.
         sequence: u64,
     },
@@ -148,6 +158,8 @@ pub enum RunEvent<T> {
     /// Either the waiting node cannot decode the message and keeps waiting, or the message was
     /// damaged in the store.
     MessageRejected {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The name of the message: `answer/KEY`, `signal/NAME` or the name of a command.
         name: Arc<str>,
         /// The reason of the rejection, as text.
@@ -157,6 +169,8 @@ pub enum RunEvent<T> {
     ///
     /// If that driver is dead, [`take_over`](crate::Resume::take_over) claims the run immediately.
     LeaseAwaited {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The name of the driver that holds the lease.
         holder: Arc<str>,
         /// The time until the lease expires without a renewal.
@@ -164,14 +178,21 @@ pub enum RunEvent<T> {
     },
     /// The store is unavailable. The failed call is repeated while the lease of the run lasts.
     StoreUnavailable {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The error of the first failed call, as text.
         error: Arc<str>,
     },
     /// The store answers again after an outage.
-    StoreRecovered,
+    StoreRecovered {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
+    },
     /// The store failed. The run continues without it, because it is
     /// [best-effort](crate::RunOptions::best_effort).
     CheckpointsLost {
+        /// The id of the run; `None` for an in-memory run without an id.
+        run: Option<Arc<str>>,
         /// The error of the store, as text.
         error: Arc<str>,
     },
@@ -189,32 +210,62 @@ impl<S> RunEvent<&S> {
                 RunEvent::NodeFinished { visit: visit.clone(), outcome: outcome.clone().cloned() }
             }
             Self::NodeRetried { visit, wait } => RunEvent::NodeRetried { visit: visit.clone(), wait: *wait },
-            Self::Forked { node, branches, state } => {
-                RunEvent::Forked { node: Arc::clone(node), branches: *branches, state: S::clone(state) }
+            Self::Forked { run, node, branches, state } => {
+                RunEvent::Forked { run: run.clone(), node: Arc::clone(node), branches: *branches, state: S::clone(state) }
             }
-            Self::BranchFailed { node, branch, error, state } => RunEvent::BranchFailed {
+            Self::BranchFailed { run, node, branch, error, state } => RunEvent::BranchFailed {
+                run: run.clone(),
                 node: Arc::clone(node),
                 branch: *branch,
                 error: Arc::clone(error),
                 state: state.map(S::clone),
             },
-            Self::Joined { node, state } => RunEvent::Joined { node: Arc::clone(node), state: S::clone(state) },
+            Self::Joined { run, node, state } => {
+                RunEvent::Joined { run: run.clone(), node: Arc::clone(node), state: S::clone(state) }
+            }
             Self::Emitted { visit, value } => RunEvent::Emitted { visit: visit.clone(), value: value.clone() },
             Self::InnerStarted { visit } => RunEvent::InnerStarted { visit: visit.clone() },
             Self::InnerFinished { visit, failed } => RunEvent::InnerFinished { visit: visit.clone(), failed: failed.clone() },
-            Self::Checkpointed { sequence } => RunEvent::Checkpointed { sequence: *sequence },
-            Self::MessageRejected { name, reason } => {
-                RunEvent::MessageRejected { name: Arc::clone(name), reason: Arc::clone(reason) }
+            Self::Checkpointed { run, sequence } => RunEvent::Checkpointed { run: run.clone(), sequence: *sequence },
+            Self::MessageRejected { run, name, reason } => {
+                RunEvent::MessageRejected { run: run.clone(), name: Arc::clone(name), reason: Arc::clone(reason) }
             }
-            Self::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: Arc::clone(holder), left: *left },
-            Self::StoreUnavailable { error } => RunEvent::StoreUnavailable { error: Arc::clone(error) },
-            Self::StoreRecovered => RunEvent::StoreRecovered,
-            Self::CheckpointsLost { error } => RunEvent::CheckpointsLost { error: Arc::clone(error) },
+            Self::LeaseAwaited { run, holder, left } => {
+                RunEvent::LeaseAwaited { run: run.clone(), holder: Arc::clone(holder), left: *left }
+            }
+            Self::StoreUnavailable { run, error } => RunEvent::StoreUnavailable { run: run.clone(), error: Arc::clone(error) },
+            Self::StoreRecovered { run } => RunEvent::StoreRecovered { run: run.clone() },
+            Self::CheckpointsLost { run, error } => RunEvent::CheckpointsLost { run: run.clone(), error: Arc::clone(error) },
         }
     }
 }
 
 impl<T> RunEvent<T> {
+    /// Returns the id of the run that the event belongs to.
+    ///
+    /// Every event of a stored run has it, and every event of a run whose
+    /// [`id`](crate::RunOptions::id) was set. `None` for an in-memory run without an id.
+    pub fn run(&self) -> Option<&str> {
+        let run = match self {
+            Self::NodeStarted { visit, .. }
+            | Self::NodeFinished { visit, .. }
+            | Self::NodeRetried { visit, .. }
+            | Self::Emitted { visit, .. }
+            | Self::InnerStarted { visit }
+            | Self::InnerFinished { visit, .. } => &visit.run,
+            Self::Forked { run, .. }
+            | Self::BranchFailed { run, .. }
+            | Self::Joined { run, .. }
+            | Self::Checkpointed { run, .. }
+            | Self::MessageRejected { run, .. }
+            | Self::LeaseAwaited { run, .. }
+            | Self::StoreUnavailable { run, .. }
+            | Self::StoreRecovered { run }
+            | Self::CheckpointsLost { run, .. } => run,
+        };
+        run.as_deref()
+    }
+
     fn node(&self) -> &str {
         match self {
             Self::NodeStarted { visit, .. }
@@ -227,7 +278,7 @@ impl<T> RunEvent<T> {
             Self::Checkpointed { .. }
             | Self::LeaseAwaited { .. }
             | Self::StoreUnavailable { .. }
-            | Self::StoreRecovered
+            | Self::StoreRecovered { .. }
             | Self::CheckpointsLost { .. }
             | Self::MessageRejected { .. } => "",
         }
@@ -362,9 +413,15 @@ impl<S> fmt::Debug for Hooks<S> {
 }
 
 /// Reports the failure of a branch to the hooks.
-pub(crate) fn branch_failed<S: 'static>(hooks: &Hooks<S>, node: &Arc<str>, branch: usize, error: &mut RunError<S>) {
+pub(crate) fn branch_failed<S: 'static>(
+    hooks: &Hooks<S>,
+    run: Option<Arc<str>>,
+    node: &Arc<str>,
+    branch: usize,
+    error: &mut RunError<S>,
+) {
     let text = error.to_string().into();
-    hooks.call(&RunEvent::BranchFailed { node: Arc::clone(node), branch, error: text, state: error.state() });
+    hooks.call(&RunEvent::BranchFailed { run, node: Arc::clone(node), branch, error: text, state: error.state() });
 }
 
 /// Returns a listener that forwards events without a typed state to the hooks.

@@ -5,6 +5,7 @@
 //! - the graph and the run (`run_context`),
 //! - effects, which are recorded and not repeated (`effect`),
 //! - durable waits: interrupts and signals (`wait`), sleeps (`sleep`),
+//! - the tags of the run (`tags`),
 //! - the undo of the node (`undo`) and the events of the run (`events`).
 //!
 //! `visit_writer` writes the records of a visit. `cancelled_tasks` counts the tasks of a run that
@@ -20,6 +21,7 @@ pub(crate) mod effect;
 pub(crate) mod events;
 pub(crate) mod run_context;
 mod sleep;
+mod tags;
 pub(crate) mod undo;
 pub(crate) mod visit_writer;
 mod wait;
@@ -51,6 +53,7 @@ use std::sync::{Arc, OnceLock};
 /// | [`signal`](Self::signal) | Waits for a named signal. |
 /// | [`sleep`](Self::sleep) | Waits for a time that survives restarts. |
 /// | [`record_undo`](Self::record_undo) | Records the payload for the undo of the node. |
+/// | [`set_tag`](Self::set_tag) | Sets a tag by which the run is found. |
 /// | [`emit`](Self::emit) | Sends a value to the hooks or the stream of the run. |
 ///
 /// # Examples
@@ -268,7 +271,8 @@ impl NodeContext {
 
     pub(crate) fn visit(&self) -> Visit {
         let (attempt, iteration) = (self.attempt, self.iteration);
-        Visit { node: self.node(), attempt, iteration, branch: self.branch.clone() }
+        let run = self.graph_cx.run().known_id();
+        Visit { run, node: self.node(), attempt, iteration, branch: self.branch.clone() }
     }
 }
 

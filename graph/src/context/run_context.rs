@@ -13,6 +13,7 @@ use crate::control::{Inbox, RunControl};
 use crate::error::RunFault;
 use crate::log::RunLog;
 use crate::log::undo_payload::UndoPayload;
+use crate::store::{TagError, Tags};
 use crate::token::{KeyMaker, TokenId};
 use crate::util::{runtime, work_count};
 use pleach_core::{BoxError, CancelToken, Cause, Instant, Runtime, Scope};
@@ -54,6 +55,10 @@ pub(crate) struct RunContext {
 pub(crate) struct RunDetails {
     pub(crate) id: OnceLock<Arc<str>>,
     pub(crate) extensions: Vec<Arc<dyn Any + Send + Sync>>,
+    /// The tags given at the start; for an in-memory run, its current tags.
+    pub(crate) tags: Mutex<Tags>,
+    /// The first given tag that is not valid.
+    pub(crate) tag_error: Option<TagError>,
     pub(crate) listener: Option<Listener>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
@@ -196,6 +201,20 @@ impl RunContext {
 
     pub(crate) fn extension<T: Any>(&self) -> Option<&T> {
         self.details.get()?.extensions.iter().rev().find_map(|one| one.downcast_ref())
+    }
+
+    /// Returns the id of the run for an event. `None` for an in-memory run without an id.
+    pub(crate) fn known_id(&self) -> Option<Arc<str>> {
+        self.details.get()?.id.get().cloned()
+    }
+
+    /// Returns the tags that were given at the start of the run, or the error of one of them.
+    pub(crate) fn given_tags(&self) -> Result<Tags, RunFault> {
+        let Some(details) = self.details.get() else { return Ok(Tags::default()) };
+        match &details.tag_error {
+            Some(error) => Err(RunFault::Tag(error.clone())),
+            None => Ok(details.tags.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+        }
     }
 
     pub(crate) fn id(&self) -> &str {

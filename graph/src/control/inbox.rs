@@ -17,7 +17,7 @@ use crate::control::inbox_state::{InboxState, PendingWait, RejectedMessage, kind
 use crate::control::remote::RunControlError;
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
-use crate::store::INBOX_MAX;
+use crate::store::{INBOX_MAX, REFUSED_MAX, RefusedMessage};
 use crate::util::work_count;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -171,6 +171,20 @@ impl Inbox {
         let (posted, carried) = std::mem::take(&mut state.rejected).into_iter().partition(|message| message.number > 0);
         state.rejected = carried;
         posted
+    }
+
+    /// Keeps a refused message of an in-memory run for its view.
+    pub(crate) fn keep_refused(&self, refused: RefusedMessage) {
+        let mut state = self.lock();
+        if state.refused.len() >= REFUSED_MAX {
+            state.refused.pop_front();
+        }
+        state.refused.push_back(refused);
+    }
+
+    /// Returns the refused messages of an in-memory run, the oldest first.
+    pub(crate) fn refused(&self) -> Vec<RefusedMessage> {
+        self.lock().refused.iter().cloned().collect()
     }
 
     /// Returns the answer that a resume carried, if it was rejected.

@@ -5,6 +5,7 @@
 
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
+use crate::store::RefusedMessage;
 use crate::store::message_kind::ANSWER;
 use crate::util::work_count;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -30,6 +31,8 @@ pub(super) struct InboxState {
     /// The number of messages: signals, answers.
     pub(super) count: [usize; 2],
     pub(super) rejected: Vec<RejectedMessage>,
+    /// For an in-memory run: the last refused messages.
+    pub(super) refused: VecDeque<RefusedMessage>,
     /// For an in-memory run: the number of posted messages and their dedup texts.
     pub(super) posted: u64,
     pub(super) dedups: HashSet<String>,

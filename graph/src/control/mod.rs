@@ -19,12 +19,14 @@
 //!
 //! Invariants:
 //! 1. An accepted message to a stored run is durable.
-//! 2. Each message is taken once, by the current driver or by a later one.
+//! 2. Each message is taken once, by the current driver or by a later one. A message that the run
+//!    refuses stays listed in the store, with the reason.
 //!
 //! Locks: `RunControl` and `Inbox` have one lock each and never hold both. The lock of visit
 //! records may be taken while the lock of the `Inbox` is held, never the other way round. No waker
 //! is called under these locks.
 
+mod delivery;
 mod inbox;
 mod inbox_state;
 mod remote;
@@ -32,6 +34,7 @@ mod run_control;
 mod run_ref;
 mod view;
 
+pub use delivery::Delivery;
 pub(crate) use inbox::{Inbox, InboxWait, TakenMessage};
 pub(crate) use inbox_state::RejectedMessage;
 pub use remote::{RunControlError, RunRemote};
@@ -51,7 +54,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Pause => PAUSE,
             Self::Resume => RESUME,

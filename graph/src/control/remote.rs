@@ -1,5 +1,6 @@
 //! `RunRemote`: a stored run, reached through its store from any process.
 
+use crate::control::delivery::{Delivery, Described};
 use crate::control::view::RunView;
 use crate::control::{Command, view};
 use crate::log::message::SIGNAL;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A handle to a stored run, for any process that can reach its store.
 ///
@@ -18,7 +20,7 @@ use std::sync::Arc;
 /// node notices a message with its next commit, or within about a second.
 ///
 /// # Errors
-/// All methods that send return a [`RunControlError`]: [`Ended`](RunControlError::Ended) if the run
+/// All methods that send return a [`Delivery`]. Awaited, it fails with a [`RunControlError`]: [`Ended`](RunControlError::Ended) if the run
 /// has ended, [`Json`](RunControlError::Json) if the payload cannot be serialised,
 /// [`Store`](RunControlError::Store) if the store failed, has no such run, or has a full inbox for
 /// it.
@@ -81,45 +83,46 @@ impl RunRemote {
     /// Nodes that are running finish and are committed. Then the driver releases the run, which
     /// ends there with [`RunFault::Paused`](crate::RunFault::Paused). It can be claimed again after
     /// [`resume`](Self::resume).
-    pub async fn pause(&self) -> Result<(), RunControlError> {
-        self.command(Command::Pause).await.map(drop)
+    pub fn pause(&self) -> Delivery {
+        self.deliver_command(Command::Pause)
     }
 
     /// Lets a paused run continue. Has no effect on a run that is not paused.
-    pub async fn resume(&self) -> Result<(), RunControlError> {
-        self.command(Command::Resume).await.map(drop)
+    pub fn resume(&self) -> Delivery {
+        self.deliver_command(Command::Resume)
     }
 
     /// Cancels the run permanently, with `reason` as the cause.
     ///
     /// Its nodes are cancelled, and its status becomes [`RunStatus::Cancelled`]. If several cancels
     /// are sent, the first one counts.
-    pub async fn cancel(&self, reason: impl Into<String>) -> Result<(), RunControlError> {
-        self.command(Command::Cancel(reason.into())).await.map(drop)
+    pub fn cancel(&self, reason: impl Into<String>) -> Delivery {
+        self.deliver_command(Command::Cancel(reason.into()))
     }
 
     /// Sends a signal to the run.
     ///
     /// It goes to a node that waits for this name, or to the next node that does. See
     /// [`NodeContext::signal`](crate::NodeContext::signal).
-    pub async fn signal(&self, name: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.send(SIGNAL, name, None, json(payload)?).await.map(drop)
+    pub fn signal(&self, name: &str, payload: &(impl Serialize + Sync + ?Sized)) -> Delivery {
+        self.deliver(SIGNAL, name, None, json(payload))
     }
 
     /// Sends a signal, unless a signal with the same `dedup` text was sent to this run before.
     ///
     /// For callers that may have to repeat a call, for example after a timeout. A duplicate returns
     /// `Ok`.
-    pub async fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.send(SIGNAL, name, Some(dedup.to_string()), json(payload)?).await.map(drop)
+    pub fn signal_once(&self, name: &str, dedup: &str, payload: &(impl Serialize + Sync + ?Sized)) -> Delivery {
+        self.deliver(SIGNAL, name, Some(dedup.to_string()), json(payload))
     }
 
     /// Answers the interrupt with this key.
     ///
-    /// A node that cannot decode the value rejects it and keeps waiting; see
+    /// A node that cannot decode the value refuses it and keeps waiting.
+    /// [`confirmed`](Delivery::confirmed) reports that, and so do [`RunView::refused`] and
     /// [`RunEvent::MessageRejected`](crate::RunEvent::MessageRejected).
-    pub async fn resume_with(&self, key: &str, value: &(impl Serialize + Sync)) -> Result<(), RunControlError> {
-        self.send(ANSWER, key, None, json(value)?).await.map(drop)
+    pub fn resume_with(&self, key: &str, value: &(impl Serialize + Sync + ?Sized)) -> Delivery {
+        self.deliver(ANSWER, key, None, json(value))
     }
 
     /// Reads the current position of the run from the store.
@@ -127,6 +130,24 @@ impl RunRemote {
     /// The view shows durable data only. It does not need a driver and does not change the run.
     pub async fn view(&self) -> Result<RunView, RunControlError> {
         view::read_view(&*self.store, &self.run).await.map_err(RunControlError::from)
+    }
+
+    fn deliver_command(&self, command: Command) -> Delivery {
+        let (remote, name) = (self.clone(), command.name().to_string());
+        let sending = Box::pin(async move { remote.command(command).await });
+        Delivery::new(Arc::clone(&self.store), Arc::clone(&self.run), name, sending)
+    }
+
+    fn deliver(
+        &self,
+        what: &'static str,
+        name: &str,
+        dedup: Option<String>,
+        payload: Result<Vec<u8>, RunControlError>,
+    ) -> Delivery {
+        let (remote, key) = (self.clone(), name.to_string());
+        let sending = Box::pin(async move { remote.send(what, &key, dedup, payload?).await });
+        Delivery::new(Arc::clone(&self.store), Arc::clone(&self.run), format!("{what}{name}"), sending)
     }
 
     /// Posts a command and returns its number in the inbox.
@@ -148,7 +169,7 @@ impl RunRemote {
     }
 }
 
-pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, RunControlError> {
+pub(super) fn json(value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, RunControlError> {
     serde_json::to_vec(value).map_err(RunControlError::Json)
 }
 
@@ -158,7 +179,7 @@ impl fmt::Debug for RunRemote {
     }
 }
 
-/// The error of a message that was not delivered to a run.
+/// The error of a message that was not delivered to a run, or that the run did not take.
 ///
 /// The run is unchanged. One exception: after [`StoreError::Unavailable`] inside
 /// [`Store`](Self::Store), the message may have been posted.
@@ -180,6 +201,28 @@ pub enum RunControlError {
         /// The capacity of the inbox, in messages.
         limit: usize,
     },
+    /// The run refused the message, and says why. It keeps waiting for another one.
+    Refused {
+        /// The id of the run.
+        run: String,
+        /// The name of the message: `answer/KEY`, `signal/NAME` or `command/VERB`.
+        name: String,
+        /// Why the run refused it.
+        reason: String,
+    },
+    /// The run has not taken the message in time. The message stays in the inbox.
+    Unconfirmed {
+        /// The id of the run.
+        run: String,
+        /// The name of the message: `answer/KEY`, `signal/NAME` or `command/VERB`.
+        name: String,
+        /// How long the sender waited.
+        waited: Duration,
+        /// The keys and names that the run waits for.
+        waits: Vec<String>,
+    },
+    /// A confirmation needs a clock, and no runtime was found. Nothing was sent.
+    NoRuntime,
     /// The payload could not be serialised as JSON.
     Json(serde_json::Error),
     /// The store rejected the message or failed.
@@ -205,6 +248,20 @@ impl fmt::Display for RunControlError {
             Self::Full { limit } => {
                 write!(f, "the inbox of the in-memory run is full ({limit} messages); try again when the run has taken some")
             }
+            Self::Refused { run, name, reason } => {
+                write!(f, "run {run:?} rejected {}: {reason}", Described(name))?;
+                f.write_str(if name.starts_with("command/") { "" } else { "; the run keeps waiting" })
+            }
+            Self::Unconfirmed { run, name, waited, waits } => {
+                write!(f, "run {run:?} has not taken {} within {waited:?}; it stays in the inbox", Described(name))?;
+                match waits.is_empty() {
+                    true => f.write_str("; check that a worker drives the run"),
+                    false => write!(f, "; the run waits for: {}", waits.join(", ")),
+                }
+            }
+            Self::NoRuntime => f.write_str(
+                "nothing was sent: a confirmation needs a clock, and no runtime was found; await it inside Tokio or an actor",
+            ),
             Self::Json(error) => write!(f, "the payload cannot be serialised as JSON, so nothing was sent: {error}"),
             Self::Store(error) => write!(f, "{error}"),
         }
@@ -217,7 +274,7 @@ impl Error for RunControlError {
             Self::Gone(error) => Some(error),
             Self::Json(error) => Some(error),
             Self::Store(error) => Some(error),
-            Self::Ended { .. } | Self::Full { .. } => None,
+            Self::Ended { .. } | Self::Full { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } | Self::NoRuntime => None,
         }
     }
 }

@@ -4,10 +4,14 @@
 //! comes from its engine.
 
 use crate::control::Command;
+use crate::log::failure::failure_of;
 use crate::log::message::SIGNAL;
 use crate::log::open;
 use crate::log::visit::{OpenWait, VisitRecordBody};
-use crate::store::{Fork, InboxMessage, Kind, LiveToken, Place, Record, RunStatus, Store, StoreError};
+use crate::store::{
+    Fork, InboxMessage, Kind, LiveToken, Place, REFUSED_MAX, Record, RefusedMessage, RunFailure, RunStatus, Store, StoreError,
+    Tags,
+};
 use crate::token::WaitView;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -61,6 +65,17 @@ pub struct RunView {
     pub visits: u64,
     /// The tokens of the run: one, or one per branch of a fan-out.
     pub tokens: Vec<TokenView>,
+    /// The tags of the run.
+    pub tags: Tags,
+    /// Why the run failed; or, while it is not over, its last failed attempt or branch. `None` for an
+    /// in-memory run, whose caller gets the error.
+    pub failure: Option<RunFailure>,
+    /// Why the run could not be executed the last time, unless a commit followed. A stuck run says
+    /// here what to repair.
+    pub trouble: Option<String>,
+    /// The last messages that the run refused, the oldest first. For an ended run, also the ones that
+    /// it had not taken at its end. At most [`REFUSED_MAX`] of each.
+    pub refused: Vec<RefusedMessage>,
 }
 
 /// The position of one token of a run.
@@ -76,6 +91,9 @@ pub struct TokenView {
     pub state: Option<String>,
     /// The open waits of the node at which the token is.
     pub waits: Vec<WaitView>,
+    /// The last failed attempt of the current visit; its `attempt` counts the failures. `None` for an
+    /// in-memory run.
+    pub failure: Option<RunFailure>,
 }
 
 impl WaitView {
@@ -115,7 +133,23 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
     let info = store.head(run).await?;
     let position = open::position(store, run, info.head).await?;
     let records = open::records(store, run, position.frontier.rows().collect()).await?;
-    let messages = if info.last_message == 0 { Vec::new() } else { open::untaken(store, run, info.last_message).await? };
+    let has_messages = info.last_message > 0;
+    let messages = if has_messages { open::untaken(store, run, info.last_message).await? } else { Vec::new() };
+    let mut refused = if has_messages { store.refused(run).await? } else { Vec::new() };
+    if info.status.has_ended() {
+        let untaken = messages.iter().skip(messages.len().saturating_sub(REFUSED_MAX));
+        refused.extend(untaken.map(|message| {
+            let name = message.message.name.clone();
+            RefusedMessage::new(message.number, name, "the run ended before it took the message".into(), message.at)
+        }));
+    }
+    let failure = match info.failure {
+        // The row of a run that failed before format 4 of the tables does not have it.
+        None if info.status.has_ended() && info.status != RunStatus::Finished => {
+            open::records(store, run, vec![position.base]).await?.values().find_map(failure_of)
+        }
+        failure => failure,
+    };
     Ok(RunView {
         run: info.id,
         graph: info.graph,
@@ -123,6 +157,10 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         is_paused: is_paused(run, messages),
         visits: position.head.visits,
         tokens: position.frontier.tokens().map(|token| token_view(token, &records)).collect(),
+        tags: info.tags,
+        failure,
+        trouble: info.trouble,
+        refused,
     })
 }
 
@@ -140,8 +178,9 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
     let body = records.get(&token.row).map(|record| &record.body);
     let state =
         body.and_then(|body| serde_json::from_slice::<WithState>(body).ok()?.state).map(|state| state.get().to_string());
-    let mut waits = BTreeMap::new();
+    let (mut waits, mut failure) = (BTreeMap::new(), None);
     for record in token.visit_records.iter().filter_map(|row| records.get(row)) {
+        failure = failure_of(record).or(failure);
         let Ok(VisitRecordBody { key, signal, value, due, .. }) = serde_json::from_slice(&record.body) else { continue };
         // A signal and an interrupt can have the same name.
         let wait = (key.clone(), signal);
@@ -154,5 +193,5 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
             _ => {}
         }
     }
-    TokenView { at: token.at.clone(), branch: token.path.clone(), state, waits: waits.into_values().collect() }
+    TokenView { at: token.at.clone(), branch: token.path.clone(), state, waits: waits.into_values().collect(), failure }
 }

@@ -127,8 +127,11 @@ async fn open<S: Send + 'static>(
         Err(fault) => return Err(RunError::new(fault, take_first(state))),
     };
     let run: Arc<str> = graph_cx.run().id().into();
-    let log_options =
-        stored.log_options(started).with_retries(&runtime, Arc::clone(&run), setup.hooks.clone().map(notify_hooks));
+    let log_options = stored.log_options(started).with_retries(
+        &runtime,
+        Arc::clone(&run),
+        setup.hooks.clone().map(|hooks| notify_hooks(hooks, Arc::clone(&run))),
+    );
     let DurableOptions { storage, codec, origin, changes, answers, holder, .. } = stored;
     let codec = codec.comparing(plan.equal);
     let StorageOptions { schema, migrations, ended_kept, attaches, .. } = storage;
@@ -137,7 +140,8 @@ async fn open<S: Send + 'static>(
         let (first, first_state) = first_record(&run, &plan, setup.start, &codec, first_state)?;
         *state.lock().unwrap_or_else(PoisonError::into_inner) = Some(first_state);
         let (graph, owner) = ((plan.name.clone(), version.clone()), Some(owner(&runtime)));
-        let creating = open::create(log_options.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner);
+        let tags = graph_cx.run().given_tags().map_err(|fault| RunError::new(fault, take_first(state)))?;
+        let creating = open::create(log_options.clone(), Arc::clone(&runtime), Arc::clone(&run), graph, first, owner, tags);
         let until = log_options.timeout.open_until(log_options.lease);
         let created = opened_until(&runtime, until, async { Ok::<_, RunFault>(creating.await) }).await;
         match created.map_err(|fault| RunError::new(fault, take_first(state)))? {
@@ -168,7 +172,10 @@ async fn open<S: Send + 'static>(
     let opened = match origin {
         RunSource::New => opener.reopen(&plan, codec, changes, &run, false).await,
         RunSource::Stored { takes_over } => opener.reopen(&plan, codec, changes, &run, takes_over).await,
-        RunSource::Forked { from } => opener.fork(&plan, codec, changes, &from, run).await,
+        RunSource::Forked { from } => match graph_cx.run().given_tags() {
+            Ok(tags) => opener.fork(&plan, codec, changes, &from, (run, tags)).await,
+            Err(fault) => Err(fault),
+        },
     };
     let mut opened = opened.map_err(|fault| RunError::new(fault, None))?;
     let (info, failed_at) = (opened.info.clone(), opened.failed_at);
@@ -200,7 +207,11 @@ pub(crate) async fn enqueue<S: Send + 'static>(first: QueuedRun<S>) -> Result<Ru
     let (record, state) = first_record(run.id(), &plan, start, &stored.codec.comparing(plan.equal), state)?;
     let (id, store): (Arc<str>, _) = (run.id().into(), stored.store());
     let graph = (plan.name.clone(), GraphVersion { fingerprint: plan.fingerprint.clone(), schema: stored.storage.schema });
-    match open::create(stored.log_options(runtime.now()), runtime, Arc::clone(&id), graph, record, None).await {
+    let tags = match run.given_tags() {
+        Ok(tags) => tags,
+        Err(fault) => return Err(RunError::new(fault, Some(state))),
+    };
+    match open::create(stored.log_options(runtime.now()), runtime, Arc::clone(&id), graph, record, None, tags).await {
         Ok(_) => Ok(RunRemote::of(store, id)),
         Err(StoreError::Exists { .. }) if stored.storage.attaches => Ok(RunRemote::of(store, id)),
         Err(error) => Err(RunError::new(fault_of(&*id, "", "create", error), Some(state))),
@@ -303,12 +314,13 @@ fn resume<S: Send + 'static>(mut engine: Engine<S>) -> Result<OpenedEngine<S>, R
 }
 
 /// Forwards notices about the store and the lease to the hooks of a run.
-fn notify_hooks<S: 'static>(hooks: Hooks<S>) -> NoticeListener {
+fn notify_hooks<S: 'static>(hooks: Hooks<S>, run: Arc<str>) -> NoticeListener {
     Box::new(move |notice| {
+        let run = Some(Arc::clone(&run));
         hooks.call(&match notice {
-            StoreNotice::StoreUnavailable(error) => RunEvent::StoreUnavailable { error: error.to_string().into() },
-            StoreNotice::StoreRecovered => RunEvent::StoreRecovered,
-            StoreNotice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { holder: (*holder).into(), left: *left },
+            StoreNotice::StoreUnavailable(error) => RunEvent::StoreUnavailable { run, error: error.to_string().into() },
+            StoreNotice::StoreRecovered => RunEvent::StoreRecovered { run },
+            StoreNotice::LeaseAwaited { holder, left } => RunEvent::LeaseAwaited { run, holder: (*holder).into(), left: *left },
         });
     })
 }

@@ -4,9 +4,12 @@ use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;
 use crate::error::{CheckpointError, RunFault, fault_of};
 use crate::log::codec::{Codec, decode};
+use crate::log::failure::{can_fail, failure_of};
 use crate::log::open;
 use crate::log::snapshot::graph_of;
-use crate::store::{Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, Store, StoreError, Timestamp};
+use crate::store::{
+    Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, RunFailure, Store, StoreError, Timestamp,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -75,6 +78,8 @@ pub struct Checkpoint {
     /// `None` for the last record of the set and for single records. A rewind to any record of the
     /// set goes to the last one.
     pub part_of: Option<u64>,
+    /// The failure that the record contains: of an attempt, a branch, an undo or the run.
+    pub failure: Option<RunFailure>,
 }
 
 /// One page of the checkpoints of a run.
@@ -134,8 +139,19 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
             checkpoints.push(checkpoint);
         }
         checkpoints.retain(|checkpoint| checkpoint.sequence >= first);
+        self.add_failures(&mut checkpoints).await?;
         let next = checkpoints.last().map(|last: &Checkpoint| last.sequence + 1).filter(|next| *next <= info.head);
         Ok(HistoryPage { checkpoints, next })
+    }
+
+    /// Reads the bodies of the records that can contain a failure.
+    async fn add_failures(&self, checkpoints: &mut [Checkpoint]) -> Result<(), StoreError> {
+        let failed = checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence);
+        let records = open::records(&*self.store, &self.run, failed.collect()).await?;
+        for checkpoint in checkpoints {
+            checkpoint.failure = records.get(&checkpoint.sequence).and_then(failure_of);
+        }
+        Ok(())
     }
 
     /// Reads the state of a checkpoint's token.
@@ -198,7 +214,7 @@ impl Checkpoint {
     fn new(sequence: u64, header: Header) -> Self {
         let Header { kind, node, next, attempt, visits, at, path, epoch, parent, base, .. } = header;
         let part_of = base.filter(|base| *base > sequence);
-        Self { sequence, kind, node, next, attempt, visits, at, path, epoch, parent, part_of }
+        Self { sequence, kind, node, next, attempt, visits, at, path, epoch, parent, part_of, failure: None }
     }
 }
 

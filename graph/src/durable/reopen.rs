@@ -18,7 +18,7 @@ use crate::log::deadline::opened_until;
 use crate::log::open::OpenedRun;
 use crate::log::snapshot::{RunSnapshot, graph_of};
 use crate::log::{LogOptions, open};
-use crate::store::{Claim, GraphVersion, Held, Place, Release, RunInfo, RunStatus, StoreError};
+use crate::store::{Claim, GraphVersion, Held, Place, Release, RunInfo, RunStatus, StoreError, Tags};
 use crate::util::future::either;
 use pleach_core::{BoxError, Runtime, catch_panic};
 use std::collections::BTreeSet;
@@ -98,14 +98,15 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Creates the run `new` from a snapshot of the run `from`, which is only read.
+    /// Creates the run `new` from a snapshot of the run `from`, which is only read. The new run has the
+    /// tags of `from` and the given ones.
     pub(crate) async fn fork<S: Send + 'static>(
         self,
         plan: &Plan<S>,
         codec: Codec<S>,
         changes: ResumeChanges<S>,
         from: &str,
-        new: Arc<str>,
+        (new, tags): (Arc<str>, Tags),
     ) -> Result<OpenedRun, RunFault> {
         let until = self.log_options.timeout.open_until(self.log_options.lease);
         let runtime = Arc::clone(&self.runtime);
@@ -116,9 +117,12 @@ impl Opener {
             if let Some(Place::End) = snapshot.root().map(|root| &root.at) {
                 return Err(at_end(&snapshot, &info));
             }
-            let owner = owner(&self.runtime);
-            let id = Arc::clone(&new);
-            let forked = snapshot.fork(self.log_options, self.runtime, new, (plan.name.clone(), self.version), owner).await;
+            let mut forked_tags = info.tags;
+            for (key, value) in tags.iter() {
+                forked_tags.set(key, value).map_err(RunFault::Tag)?;
+            }
+            let (id, owner, graph) = (Arc::clone(&new), owner(&self.runtime), (plan.name.clone(), self.version));
+            let forked = snapshot.fork(self.log_options, self.runtime, new, graph, owner, forked_tags).await;
             forked.map_err(|error| fault_of(&*id, "", "create", error))
         };
         opened_until(&runtime, until, forking).await

@@ -7,7 +7,7 @@
 //! - Once the end of a stored run is decided, commands change nothing. Compensation continues, and
 //!   the messages are taken with the record of the end or with the next commit.
 
-use crate::control::{Command, ControlUpdate, RunView, TokenView};
+use crate::control::{Command, ControlUpdate, Inbox, RunView, TokenView};
 use crate::engine::Engine;
 use crate::engine::lane::{Lane, Phase};
 use crate::error::{Outcome, RunError, fault_of};
@@ -19,6 +19,9 @@ use pleach_core::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Context;
+
+/// Why a run that ends refuses a command.
+pub(super) const TOO_LATE: &str = "the run is already ending, so the command has no effect";
 
 impl<S: Send + 'static> Engine<S> {
     /// Applies the commands that arrived since the last poll. Returns the error of the run if one
@@ -68,12 +71,13 @@ impl<S: Send + 'static> Engine<S> {
         if self.is_ending {
             // Also takes earlier pauses: a run that is undone must not stay paused.
             let mut numbers = std::mem::take(&mut committer.pauses);
-            numbers.push(number);
             if committer.log().has_ended() {
                 numbers.into_iter().for_each(|number| committer.log().take_with_next_commit(number));
+                committer.log().refuse_with_next_commit(number, TOO_LATE.to_string());
             } else {
                 // If the process dies before the end is committed, the next driver finds them.
                 committer.taken_at_end.append(&mut numbers);
+                committer.refused_at_end.push(number);
             }
             return Ok(());
         }
@@ -127,6 +131,10 @@ impl<S: Send + 'static> Engine<S> {
             status: RunStatus::Running,
             is_paused: run.is_paused(),
             visits: run.visits.load(Relaxed),
+            tags: run.given_tags().unwrap_or_default(),
+            failure: None,
+            trouble: None,
+            refused: run.inbox().map(Inbox::refused).unwrap_or_default(),
             tokens: [&self.root].into_iter().chain(below).map(|lane| self.token_view(lane)).collect(),
         }
     }
@@ -142,6 +150,7 @@ impl<S: Send + 'static> Engine<S> {
             branch: lane.path.forks(),
             state: None,
             waits,
+            failure: None,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::log::committer::{CommitterEvent, RunActivity, StoreFailure};
 use crate::log::message::Message;
 use crate::log::visit::OpenWait;
 use crate::log::visit::waits_inside::{LaneWaits, WaitsInside};
-use crate::store::{InboxMessage, Timestamp, Wake};
+use crate::store::{InboxMessage, RefusedMessage, Timestamp, Wake};
 use crate::token::WaitView;
 use crate::util::work_count;
 use std::sync::Arc;
@@ -82,13 +82,16 @@ impl<S: Send + 'static> Engine<S> {
         match event {
             CommitterEvent::Durable(sequences) => {
                 if let Some(hooks) = &self.stepper.hooks {
-                    sequences.for_each(|sequence| hooks.call(&RunEvent::Checkpointed { sequence }));
+                    sequences.for_each(|sequence| {
+                        hooks.call(&RunEvent::Checkpointed { run: self.stepper.graph_cx.run().known_id(), sequence })
+                    });
                 }
             }
             CommitterEvent::Messages(messages) => return self.deliver(messages).err().or_else(|| self.permanent_cancel()),
             CommitterEvent::Detached(error) => {
                 if let Some(hooks) = &self.stepper.hooks {
-                    hooks.call(&RunEvent::CheckpointsLost { error: error.to_string().into() });
+                    let run = self.stepper.graph_cx.run().known_id();
+                    hooks.call(&RunEvent::CheckpointsLost { run, error: error.to_string().into() });
                 }
             }
             CommitterEvent::Fault(StoreFailure { op, error }) => {
@@ -133,11 +136,20 @@ impl<S: Send + 'static> Engine<S> {
 
     fn reject(&self, rejected: RejectedMessage) {
         let RejectedMessage { number, name, reason } = rejected;
+        let run = self.stepper.graph_cx.run();
+        // The reason can quote the message, so it is not logged.
+        tracing::warn!(run = run.known_id().as_deref(), message = name, "the run refused a message; its view says why");
         if let Some(hooks) = &self.stepper.hooks {
-            hooks.call(&RunEvent::MessageRejected { name: name.into(), reason: reason.into() });
+            let (name, reason) = (name.as_str().into(), reason.as_str().into());
+            hooks.call(&RunEvent::MessageRejected { run: run.known_id(), name, reason });
         }
-        if let Some(committer) = &self.committer {
-            committer.log().take_with_next_commit(number);
+        match &self.committer {
+            Some(committer) => committer.log().refuse_with_next_commit(number, reason),
+            None => {
+                let time = run.runtime().ok().and_then(|runtime| runtime.time_of_day()).unwrap_or_default();
+                let refused = RefusedMessage::new(0, name, reason, Timestamp::default().after(time));
+                run.inbox().into_iter().for_each(|inbox| inbox.keep_refused(refused.clone()));
+            }
         }
     }
 

@@ -369,6 +369,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     fn visit(&self, lane: &Lane<S>) -> Visit {
         let Lane { attempt, iteration, .. } = *lane;
-        Visit { node: self.graph_cx.name(lane.at), attempt, iteration, branch: lane.path.clone() }
+        let (run, branch) = (self.graph_cx.run().known_id(), lane.path.clone());
+        Visit { run, node: self.graph_cx.name(lane.at), attempt, iteration, branch }
     }
 }

@@ -1,7 +1,7 @@
 //! [`RunFault`] and its parts: what went wrong in a run.
 
 use crate::error::{CheckpointError, MismatchError, ResumeError};
-use crate::store::RunStatus;
+use crate::store::{RunStatus, TagError};
 use crate::token::WaitView;
 use pleach_core::{Cause, Elapsed, Reason, Refusal};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub enum RunFault {
     },
     /// The run cannot start at the given node.
     Start(StartError),
+    /// A tag that was given with the run is not valid. Nothing was stored.
+    Tag(TagError),
     /// The scope of the run did not accept it.
     Refused(Refusal),
     /// A checkpoint could not be written or read. Earlier checkpoints are intact.
@@ -250,7 +252,7 @@ impl RunFault {
 
     /// Returns whether this driver or another can resume the run.
     pub(crate) fn leaves_run_open(&self) -> bool {
-        self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::MaxVisits { .. } | Self::Start(_))
+        self.ends_run() && !matches!(self, Self::MaxIterations { .. } | Self::MaxVisits { .. } | Self::Start(_) | Self::Tag(_))
     }
 
     /// Returns a copy of the fault, if it is one that a failing subgraph reports.

@@ -4,6 +4,7 @@
 //! default.
 
 use crate::error::{During, FanOutTimeout, GraceEnd, MergeError, NodeError, PanicError, RouterError, RunFault};
+use crate::store::{FailureKind, RunFailure};
 use pleach_core::{Cause, Elapsed, Reason};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -69,6 +70,9 @@ const FAN_OUT: &str = "fan_out";
 /// Stored in `during` if the limit of the whole run was reached, not the limit of one token.
 const WHOLE_RUN: &str = "run";
 
+/// Stored in `during` if a command cancelled the run.
+const CANCELLED: &str = "cancelled";
+
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredKind {
@@ -124,6 +128,9 @@ impl StoredFault {
                 let during = was_executing.then(|| in_grace.unwrap_or("node").to_string());
                 Self { during, ..new(StoredKind::Deadline, node, 0, fault.to_string()) }
             }
+            RunFault::Cancelled { .. } => {
+                Self { during: Some(CANCELLED.to_string()), ..new(StoredKind::Other, "", 0, fault.to_string()) }
+            }
             other => new(StoredKind::Other, "", 0, other.to_string()),
         }
     }
@@ -143,6 +150,28 @@ impl StoredFault {
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts and numbers always serialize to JSON")
+    }
+
+    /// Returns the failure as a plain value, without its place in the log.
+    pub(crate) fn into_failure(self) -> RunFailure {
+        let during = self.during.as_deref();
+        let kind = match self.kind {
+            StoredKind::Node if during == Some(FAN_OUT) => FailureKind::FanOutTimeout,
+            StoredKind::Node => FailureKind::Node,
+            StoredKind::Panic => FailureKind::Panic,
+            StoredKind::Router => FailureKind::Router,
+            StoredKind::Merge => FailureKind::Merge,
+            StoredKind::Limit => FailureKind::Limit,
+            StoredKind::Deadline => FailureKind::Deadline,
+            StoredKind::Other if during == Some(CANCELLED) => FailureKind::Cancelled,
+            StoredKind::Other => FailureKind::Other,
+        };
+        let (node, attempt) = (self.node.clone(), self.attempt);
+        let reason = match kind {
+            FailureKind::Panic | FailureKind::Router | FailureKind::FanOutTimeout => self.into_fault().to_string(),
+            _ => self.text,
+        };
+        RunFailure::new(kind, node, attempt, reason)
     }
 
     /// Returns the fault, with its reasons as text. Old records without details become a failure of

@@ -135,6 +135,7 @@ impl fmt::Display for RunFault {
                 write!(f, "the run reached the limit of {limit} visits in total before node {next:?}: raise `max_visits`")
             }
             Self::Start(error) => write!(f, "{error}"),
+            Self::Tag(error) => write!(f, "the run was not started: {error}"),
             Self::Checkpoint(error) => write!(f, "{error}"),
             Self::Mismatch(error) => write!(f, "{error}"),
             Self::Resume(error) => write!(f, "{error}"),

@@ -8,6 +8,7 @@
 //! 4. [`NumberedRecord::seal`] encodes the header and computes the checksum of the row, without the
 //!    lock: the committer seals the records of a batch.
 
+use crate::log::failure::with_place;
 use crate::log::{LogState, NEVER, NewRecord, NumberedRecord, PackedRecord, RunLog};
 use crate::store::{Header, Kind, RunStatus, StoreError};
 
@@ -50,8 +51,12 @@ impl RunLog {
         if packed.record.is_of_visit() && !state.frontier.is_at(&packed.record.path, packed.record.parent) {
             return NEVER;
         }
+        let failure = packed.failure.take();
         let numbered = self.number(&mut state, packed, None);
         let sequence = numbered.sequence;
+        if let Some(failure) = failure {
+            state.next.failure = Some(with_place(failure, sequence, &numbered.header));
+        }
         if let Some((path, message)) = signal {
             state.signals.add(path, sequence, message);
         }

@@ -54,9 +54,11 @@ pub(crate) struct Committer {
     is_released: bool,
     /// The numbers of the pause commands. They are removed with the next resume command.
     pub(crate) pauses: Vec<u64>,
-    /// The numbers of other commands that stay in the inbox until the run ends: cancels, and
-    /// commands that came too late.
+    /// The numbers of other commands that stay in the inbox until the run ends: cancels, and pauses of
+    /// a run that ends.
     pub(crate) taken_at_end: Vec<u64>,
+    /// The numbers of commands that came too late. They stay in the inbox until the run ends, too.
+    pub(crate) refused_at_end: Vec<u64>,
     /// The cause, if a cancel command arrived.
     pub(crate) is_cancelled: Option<String>,
 }
@@ -112,6 +114,7 @@ impl Committer {
             is_released: false,
             pauses: Vec::new(),
             taken_at_end: Vec::new(),
+            refused_at_end: Vec::new(),
             is_cancelled: None,
         }
     }
@@ -261,6 +264,8 @@ impl Committer {
         let changes = status != state.status;
         state.status = status;
         let (seen, deadline) = (state.seen, state.deadline.take());
+        let (tags, failure, refuses) =
+            (state.tags.take_changed(), state.next.failure.take(), std::mem::take(&mut state.to_refuse));
         state.parked = parked.map(|wake| (wake, seen));
         if is_all {
             self.pruner.plan(&state, log.options.rows_kept);
@@ -277,6 +282,9 @@ impl Committer {
             seen,
             release: releases,
             deadline,
+            tags,
+            failure,
+            refuses,
             ..Commit::new(log.held(), Vec::new())
         };
         let call = Box::pin(seal_and_commit(Arc::clone(log), commit, records));

@@ -24,12 +24,13 @@
 //!
 //! Read in this order: this file, `new_record`, `append`, `frontier`, `codec`, `committer`,
 //! `renewal`, `inbox_reader`, `retrying_store`, `deadline`, `pruning`, `open`, `snapshot`,
-//! `rewrite`, `signals`, `visit`.
+//! `rewrite`, `signals`, `tags`, `failure`, `visit`.
 
 mod append;
 pub(crate) mod codec;
 pub(crate) mod committer;
 pub(crate) mod deadline;
+pub(crate) mod failure;
 pub(crate) mod frontier;
 mod inbox_reader;
 mod last_step;
@@ -44,6 +45,7 @@ mod rewritten_records;
 mod signals;
 pub(crate) mod snapshot;
 mod structure;
+mod tags;
 pub(crate) mod undo_payload;
 pub(crate) mod visit;
 
@@ -56,8 +58,10 @@ use crate::log::frontier::Frontier;
 use crate::log::pruning::UndoChain;
 use crate::log::retrying_store::StoreMonitor;
 use crate::log::signals::RecordedSignals;
+use crate::log::tags::LogTags;
 use crate::store::{
-    Deadline, Fork, GraphVersion, Held, Kind, LiveToken, Record, RunStatus, Store, StoreError, Timestamp, Wake,
+    Deadline, Fork, GraphVersion, Held, Kind, LiveToken, Record, Refusal, RunFailure, RunStatus, Store, StoreError, Timestamp,
+    Wake,
 };
 use crate::util::waker::set_waker;
 
@@ -138,9 +142,12 @@ struct LogState {
     deadline: Option<Deadline>,
     /// The highest number of a message that was read.
     seen: u64,
-    /// The messages that the next commit removes from the inbox: rejected messages and delivered
-    /// signals.
+    /// The messages that the next commit removes from the inbox: delivered signals and cancels that
+    /// came too late.
     to_take: Vec<u64>,
+    /// The messages that the next commit refuses, and why.
+    to_refuse: Vec<Refusal>,
+    tags: LogTags,
     signals: RecordedSignals,
     /// For a resumed run: its live records, by sequence number.
     restored: HashMap<u64, Record>,
@@ -164,6 +171,8 @@ struct Batch {
     records: VecDeque<(NumberedRecord, Vec<u64>)>,
     /// The status of the run after all these records.
     status: Option<RunStatus>,
+    /// The last failure in these records.
+    failure: Option<RunFailure>,
 }
 
 impl RunLog {
@@ -317,10 +326,15 @@ impl RunLog {
         self.lock().to_take.push(number);
     }
 
+    /// Refuses this message with the next commit.
+    pub(crate) fn refuse_with_next_commit(&self, number: u64, reason: String) {
+        self.lock().to_refuse.push(Refusal { number, reason });
+    }
+
     /// Returns true if a commit would remove messages from the inbox.
     pub(crate) fn has_messages_to_take(&self) -> bool {
         let state = self.lock();
-        !state.is_detached && !state.to_take.is_empty()
+        !state.is_detached && !state.has_no_messages_to_take()
     }
 
     /// Records that every token waits, for messages or until a time. Returns false if that is
@@ -328,7 +342,7 @@ impl RunLog {
     pub(crate) fn write_parked(&self, wake: Wake) -> Result<bool, StoreError> {
         {
             let state = self.lock();
-            if state.is_detached || (state.parked == Some((wake, state.seen)) && state.to_take.is_empty()) {
+            if state.is_detached || (state.parked == Some((wake, state.seen)) && state.has_no_messages_to_take()) {
                 return Ok(false);
             }
         }
@@ -337,6 +351,10 @@ impl RunLog {
 }
 
 impl LogState {
+    fn has_no_messages_to_take(&self) -> bool {
+        self.to_take.is_empty() && self.to_refuse.is_empty()
+    }
+
     /// Takes the wakers of all tasks that wait for records up to `durable`.
     fn take_wakers(&mut self, durable: u64) -> BTreeMap<u64, Vec<Waker>> {
         let later = self.waiting.split_off(&durable.saturating_add(1));

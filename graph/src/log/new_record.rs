@@ -1,10 +1,11 @@
 //! The forms of a record before it is a [`Row`]: [`NewRecord`] as its writer makes it,
 //! [`PackedRecord`] with a packed body, [`NumberedRecord`] with its place in the log.
 
+use crate::log::failure::failure_in;
 use crate::log::message::Message;
 use crate::log::undo_payload::UndoPayload;
 use crate::log::{codec, frontier};
-use crate::store::{Fork, Header, Kind, PackedBody, Place, Row, RunStatus, StoreError};
+use crate::store::{Fork, Header, Kind, PackedBody, Place, Row, RunFailure, RunStatus, StoreError};
 
 /// The size limit of a record of a failure, if the limit for states is lower.
 const FAILURE_BYTES_MAX: usize = 1 << 20;
@@ -62,10 +63,14 @@ impl NewRecord {
         if let Some(payload) = &self.undo {
             codec::add_undo(&mut body, payload);
         }
+        let failure = match self.kind {
+            Kind::Attempt | Kind::End => failure_in(self.kind, self.next.as_ref(), &self.node, self.attempt, &body),
+            _ => None,
+        };
         // The limit is for states. The record of a failure must always fit.
         let is_failure = matches!(self.kind, Kind::Attempt | Kind::Undo | Kind::End);
         let limit = if is_failure { body_bytes_max.max(FAILURE_BYTES_MAX) } else { body_bytes_max };
-        Ok(PackedRecord { record: self, body: PackedBody::pack(body, limit)? })
+        Ok(PackedRecord { record: self, body: PackedBody::pack(body, limit)?, failure })
     }
 
     /// Returns true for a record of an undo: its end, or a visit record on its path.
@@ -84,6 +89,8 @@ impl NewRecord {
 pub(crate) struct PackedRecord {
     pub(super) record: NewRecord,
     pub(super) body: PackedBody,
+    /// The failure in the body, for the run's own row.
+    pub(super) failure: Option<RunFailure>,
 }
 
 /// A record with its sequence number and its header, which is not encoded yet.

@@ -8,10 +8,11 @@ use crate::log::codec::StoredUndo;
 use crate::log::frontier::{Frontier, undo_path};
 use crate::log::pruning::UndoChain;
 use crate::log::signals::RecordedSignals;
+use crate::log::tags::LogTags;
 use crate::log::{Batch, LogOptions, LogState, NewRecord, RunLog, codec};
 use crate::store::{
     Claim, Commit, GraphVersion, Header, InboxMessage, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows,
-    RunInfo, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
+    RunInfo, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
 };
 use pleach_core::Runtime;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -59,8 +60,9 @@ pub(crate) async fn create(
     graph: (String, GraphVersion),
     first: NewRecord,
     owner: Option<String>,
+    tags: Tags,
 ) -> Result<OpenedRun, StoreError> {
-    let log = blank(options, runtime, run, graph);
+    let log = blank(options, runtime, run, graph, tags);
     let packed = first.pack(log.options.body_bytes_max)?;
     let numbered = log.number(&mut log.lock(), packed, None);
     let row = numbered.seal(&log.run)?;
@@ -68,8 +70,14 @@ pub(crate) async fn create(
 }
 
 /// Returns the log of a run that does not exist in the store yet.
-pub(super) fn blank(options: LogOptions, runtime: Arc<dyn Runtime>, run: Arc<str>, graph: (String, GraphVersion)) -> RunLog {
-    let state = LogState::new(0, Frontier::default());
+pub(super) fn blank(
+    options: LogOptions,
+    runtime: Arc<dyn Runtime>,
+    run: Arc<str>,
+    graph: (String, GraphVersion),
+    tags: Tags,
+) -> RunLog {
+    let state = LogState { tags: LogTags::stored(tags), ..LogState::new(0, Frontier::default()) };
     // The first records are sealed before the store reports its time; a history shows when the run
     // was created.
     let time_of_day = runtime.time_of_day().map(|time| Timestamp::default().after(time));
@@ -105,8 +113,8 @@ pub(super) async fn create_with(
     let lease = owner.map(|owner| Lease { owner, length: log.options.lease });
     let (id, graph, version) = (log.run.to_string(), log.graph.clone(), log.version.clone());
     let instance = log.instance;
-    let new =
-        NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline: log.options.timeout.left(asked_at.at) };
+    let (deadline, tags) = (log.options.timeout.left(asked_at.at), log.tags());
+    let new = NewRun { id, graph, version, instance, from, lease, wake: Wake::Now, deadline, tags };
     let created = ClaimCall::create(&log.options.store, &log.runtime, new, rows).await?.pop();
     let Claim { run: info, now } = created.ok_or_else(|| StoreError::RunNotFound { run: log.run.to_string() })?;
     let lease = Arc::new(RunLease::own(Arc::clone(&log.runtime), log.options.lease, asked_at, now));
@@ -223,7 +231,8 @@ pub(super) fn hold(
     let own = || Arc::new(RunLease::own(Arc::clone(&runtime), options.lease, asked_at, now));
     let lease = options.worker_lease.clone().unwrap_or_else(own);
     let (deadline, to_store) = options.timeout.of_claim(&info, now, asked_at.at);
-    let mut state = LogState { oldest: info.oldest, deadline: to_store, ..state };
+    let tags = LogTags::stored(info.tags.clone());
+    let mut state = LogState { oldest: info.oldest, deadline: to_store, tags, ..state };
     state.undos.unscanned = info.head;
     let log = RunLog {
         run: info.id.as_str().into(),
@@ -368,6 +377,8 @@ impl LogState {
             deadline: None,
             seen: 0,
             to_take: Vec::new(),
+            to_refuse: Vec::new(),
+            tags: LogTags::default(),
             signals: RecordedSignals::default(),
             restored: HashMap::new(),
             keys_of: HashMap::new(),

@@ -11,8 +11,8 @@
 use crate::lease::LEASE_PARTS;
 use crate::log::LogOptions;
 use crate::store::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use pleach_core::{BoxFuture, ExponentialBackoff, Runtime};
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Store for RetryingStore {
         Box::pin(async move { self.repeat("read", || self.store.read(run, which.clone(), parts)).await })
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.store.list(filters, after, count)
     }
 
@@ -179,6 +179,10 @@ impl Store for RetryingStore {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         Box::pin(async move { self.repeat("inbox", || self.store.inbox(run, after)).await })
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.store.refused(run)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -19,7 +19,7 @@ use crate::log::rewritten_records::{RewrittenRecords, copied_visit_record, rewou
 use crate::log::signals::RecordedSignals;
 use crate::log::snapshot::RunSnapshot;
 use crate::log::{LogOptions, LogState, NewRecord, RunLog, open};
-use crate::store::{Claim, Commit, GraphVersion, Header, Kind, Origin, Place, Record, Row, RunStatus, StoreError, Wake};
+use crate::store::{Claim, Commit, GraphVersion, Header, Kind, Origin, Place, Record, Row, RunStatus, StoreError, Tags, Wake};
 use pleach_core::Runtime;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,11 +130,12 @@ impl RunSnapshot {
         run: Arc<str>,
         graph: (String, GraphVersion),
         owner: String,
+        tags: Tags,
     ) -> Result<OpenedRun, StoreError> {
         self.frontier = self.frontier.without_undos();
         // Sequence numbers of the original run mean nothing in the new run.
         self.keeps_keys = false;
-        let log = open::blank(options, runtime, run, graph);
+        let log = open::blank(options, runtime, run, graph, tags);
         log.lock().visits = self.visits;
         let rows = log.seal_whole(self.new_records(1, Kind::Start, 0)?)?;
         let from = Origin { run: self.run, sequence: self.at };

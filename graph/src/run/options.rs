@@ -9,7 +9,7 @@ use crate::run::stream::RunStream;
 use pleach_core::{CancelToken, Runtime, Scope};
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The default limit of consecutive visits on one token: 1,000.
@@ -254,6 +254,25 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     /// [`NodeContext::extension`](crate::NodeContext::extension).
     pub fn extension(mut self, value: impl Any + Send + Sync) -> Self {
         self.details().extensions.push(Arc::new(value));
+        self
+    }
+
+    /// Sets a tag of a new run, by which it can be listed; see [`Filter::tag`](crate::store::Filter).
+    ///
+    /// A run has up to 16 tags. The run itself can change them with
+    /// [`NodeContext::set_tag`](crate::NodeContext::set_tag). A fork starts with the tags of its
+    /// original; tags that are given with the fork are added, and replace equal keys. A resumed run,
+    /// and a run that a worker claims, keeps its stored tags and ignores the ones that are given here.
+    ///
+    /// # Errors
+    /// The run ends with [`RunFault::Tag`](crate::RunFault::Tag) before anything is stored, if a tag is
+    /// not valid: an empty or too long key (64 bytes), a too long value (256 bytes), or a 17th tag.
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        let details = self.details();
+        let tags = details.tags.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = tags.set(key, value) {
+            details.tag_error.get_or_insert(error);
+        }
         self
     }
 

@@ -25,6 +25,9 @@ impl<S: Send + 'static> RunOptions<'_, S> {
         let run = RunContext { details: self.details.map_or_else(OnceLock::new, OnceLock::from), ..RunContext::default() };
         let StartOptions { start_at, timeout, .. } = *self.start_options.unwrap_or_default();
         let start_options = StartOptions { start_at, ..StartOptions::default() };
+        if let Err(fault) = run.given_tags() {
+            return Err(RunError::new(fault, self.state));
+        }
         let mut stored = self.stored;
         stored.iter_mut().for_each(|stored| stored.timeout = timeout);
         match attach_to_tree(&self.graph.plan, &run, start_options, true) {
@@ -62,6 +65,9 @@ impl<S: Send + 'static> RunOptions<'_, S> {
             details: self.details.map_or_else(OnceLock::new, OnceLock::from),
             ..RunContext::default()
         };
+        if let Err(fault) = run.given_tags() {
+            return RunFuture(RunPlace::NotStarted(Some(RunError::new(fault, self.state))));
+        }
         let (mut start, mut scope) = (plan.shape.entry, None);
         if let (Some(stored), Some(start_options)) = (&mut self.stored, &self.start_options) {
             stored.continue_at(start_options.start_at.as_ref());

@@ -58,6 +58,8 @@ impl RunInfo {
             from: run.from,
             created: now,
             changed: now,
+            tags: run.tags,
+            failure: None,
         }
     }
 
@@ -71,12 +73,24 @@ impl RunInfo {
         check_free(&self.id, self.owner.as_deref(), self.lease_until, now)
     }
 
-    /// Sets the status, wake time and deadline after a commit.
+    /// Sets the status, wake time, deadline, tags and failure after a commit.
     ///
     /// A commit without a new wake time can ignore unseen messages: sending each of them has made
     /// the run due.
+    ///
+    /// A failure stays until the next one, the successful end of the run, or its continuation after
+    /// an end.
     pub(super) fn apply_commit(&mut self, commit: &Commit, now: Timestamp) {
+        let had_ended = self.status.has_ended();
         self.status = commit.status.unwrap_or(self.status);
+        if let Some(failure) = &commit.failure {
+            self.failure = Some(failure.clone().shortened());
+        } else if self.status == RunStatus::Finished || (had_ended && !self.status.has_ended()) {
+            self.failure = None;
+        }
+        if let Some(tags) = &commit.tags {
+            self.tags.clone_from(tags);
+        }
         self.wake_at = match commit.wake {
             _ if !self.status.is_live() => None,
             _ if self.last_message > commit.seen => Some(now),

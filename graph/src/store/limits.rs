@@ -28,6 +28,15 @@ pub const READ_BYTES_MAX: usize = 64 << 20;
 /// The largest number of runs on one page of a list.
 pub const LIST_MAX: usize = 1_000;
 
+/// The largest number of runs that one call of `list` examines.
+pub const LIST_EXAMINED_MAX: usize = 10_000;
+
+/// The number of runs with a common id prefix up to which a list reads and sorts all of them.
+pub(super) const PREFIX_SORTED_MAX: usize = 1_000;
+
+/// The largest number of refused messages that are kept for one run.
+pub const REFUSED_MAX: usize = 64;
+
 /// The largest number of signals in one inbox that wait to be taken. Answers have the same limit.
 pub const INBOX_MAX: usize = 1_000;
 

@@ -50,18 +50,20 @@ mod request;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod retention;
 mod row;
+mod run_failure;
 mod run_info;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod run_sum;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod tags;
 mod time;
 
 pub use error::StoreError;
 pub(crate) use limits::BODY;
 pub use limits::{
-    BODY_BYTES_MAX, INBOX_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, REASON_BYTES_MAX, ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX,
-    TAKEOVERS_MAX, TEXT_BYTES_MAX,
+    BODY_BYTES_MAX, INBOX_MAX, LIST_EXAMINED_MAX, LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, REASON_BYTES_MAX, REFUSED_MAX,
+    ROW_BYTES_MAX, ROWS_PER_COMMIT_MAX, TAKEOVERS_MAX, TEXT_BYTES_MAX,
 };
 pub use memory::MemoryStore;
 pub use message_kind::{CommandAction, InboxMessageKind};
@@ -72,13 +74,16 @@ pub use postgres::PostgresTls;
 pub use postgres::{PostgresBuilder, PostgresStore};
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use request::{
-    Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Release, Renewed, Rows, Wake, Wanted,
+    Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Refusal, RefusedMessage, Release, Renewed, Rows,
+    Wake, Wanted,
 };
 pub(crate) use row::PackedBody;
 pub use row::{InboxMessage, NewMessage, Row};
-pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+pub use run_failure::{FailureKind, RunFailure};
+pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunCursor, RunInfo, RunList, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+pub use tags::{TAG_KEY_BYTES_MAX, TAG_VALUE_BYTES_MAX, TAGS_MAX, TagError, Tags};
 pub use time::Timestamp;
 
 use pleach_core::BoxFuture;
@@ -211,13 +216,19 @@ pub trait Store: Send + Sync + 'static {
     /// - [`Damaged`](StoreError::Damaged) if a row is missing that was never pruned.
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>>;
 
-    /// Lists the runs that match all filters, the newest first.
+    /// Lists the runs that match all filters, the newest first: by the time of creation, then by
+    /// the order of creation.
     ///
     /// Returns at most `count` runs and never more than [`LIST_MAX`]. Pass [`RunList::next`] of the
     /// previous page as `after`. Across pages no run appears twice, and no run that existed all the
     /// time is missing. A run whose own row is damaged appears in [`RunList::damaged`] and does not
     /// hide the others.
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList>;
+    ///
+    /// One call examines at most [`LIST_EXAMINED_MAX`] runs. So a page can be short, or empty, and
+    /// still have a [`next`](RunList::next): the list ends with the page that has none. An index
+    /// finds the runs by status, graph, time of creation, one tag, and a rare id prefix; other
+    /// conditions are checked for each examined run.
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList>;
 
     /// Returns the runs that are due and that no driver has claimed for `due_for`, by graph version.
     ///
@@ -253,10 +264,15 @@ pub trait Store: Send + Sync + 'static {
     /// One call is limited as [`read`](Self::read) is; call it again for the remaining messages.
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>>;
 
+    /// Lists the messages that the run refused ([`Commit::refuses`]), the oldest first.
+    ///
+    /// The last [`REFUSED_MAX`] are kept, as long as the run.
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>>;
+
     /// Removes old rows of a log, or old runs, and returns how many it removed; see [`Prune`].
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64>;
 
-    /// Removes a run with its log and its inbox.
+    /// Removes a run with its log, its inbox and its tags.
     ///
     /// # Errors
     /// [`RunNotFound`](StoreError::RunNotFound) if the store has no run with this id,
@@ -301,7 +317,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).read(run, which, parts)
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         (**self).list(filters, after, count)
     }
 
@@ -315,6 +331,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         (**self).inbox(run, after)
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        (**self).refused(run)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

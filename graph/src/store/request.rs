@@ -1,6 +1,6 @@
 //! The arguments and results of the methods of [`Store`](super::Store).
 
-use super::{GraphVersion, Origin, Row, RunInfo, RunStatus, Timestamp};
+use super::{GraphVersion, Origin, Row, RunFailure, RunInfo, RunStatus, Tags, Timestamp};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct NewRun {
     pub wake: Wake,
     /// The time limit of the run, counted from now by the store's clock.
     pub deadline: Option<Duration>,
+    /// The first tags of the run.
+    pub tags: Tags,
 }
 
 /// The owner of a claim and the duration of its lease.
@@ -146,6 +148,44 @@ pub struct Commit {
     pub release: bool,
     /// The new deadline; `None` keeps the old one.
     pub deadline: Option<Deadline>,
+    /// All tags of the run from now on; `None` keeps the old ones.
+    pub tags: Option<Tags>,
+    /// The last failure of the run. `None` keeps the old one, unless this commit finishes the run
+    /// or continues an ended one; both remove it.
+    pub failure: Option<RunFailure>,
+    /// The inbox messages that this commit refuses. They are taken, and stay listed by
+    /// [`Store::refused`](super::Store::refused). Unknown and taken numbers are ignored.
+    pub refuses: Vec<Refusal>,
+}
+
+/// An inbox message that its run refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number of the message.
+    pub number: u64,
+    /// Why the run refuses it, shortened to [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes.
+    pub reason: String,
+}
+
+/// An inbox message that its run refused, as [`Store::refused`](super::Store::refused) lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefusedMessage {
+    /// The number of the message in the inbox; 0 for an in-memory run.
+    pub number: u64,
+    /// The name of the message: `answer/KEY`, `signal/NAME` or `command/VERB`.
+    pub name: String,
+    /// Why the run refused it.
+    pub reason: String,
+    /// When the message was sent, by the store's clock.
+    pub at: Timestamp,
+}
+
+impl RefusedMessage {
+    /// Creates an entry of the list.
+    pub fn new(number: u64, name: String, reason: String, at: Timestamp) -> Self {
+        Self { number, name, reason, at }
+    }
 }
 
 /// The latest time at which a run must end.
@@ -162,7 +202,8 @@ impl Commit {
     pub fn new(held: Held, rows: Vec<Row>) -> Self {
         let Held { run, instance, epoch } = held;
         let (status, wake, takes, version, deadline) = (None, None, Vec::new(), None, None);
-        Self { run, instance, epoch, rows, status, wake, takes, seen: u64::MAX, version, release: false, deadline }
+        let (seen, release, tags, failure, refuses) = (u64::MAX, false, None, None, Vec::new());
+        Self { run, instance, epoch, rows, status, wake, takes, seen, version, release, deadline, tags, failure, refuses }
     }
 
     /// Returns the run as the driver of this commit holds it.
@@ -217,8 +258,8 @@ pub enum Prune {
     ///
     /// Only the driver of the run may do this; others are [`Fenced`](super::StoreError::Fenced).
     /// `before` becomes the oldest row, unless the oldest is already above it. The head is never
-    /// removed. Messages that were taken by rows below `before` are removed too; the dedup texts
-    /// stay as long as the run.
+    /// removed. Messages that were taken by rows below `before` are removed too, except refused
+    /// ones; the dedup texts stay as long as the run.
     Rows {
         /// The run, as its driver holds it.
         held: Held,

@@ -1,7 +1,9 @@
 //! [`RunInfo`]: a run's own row, and the filters and pages of run lists.
 
 use super::time::Timestamp;
+use super::{RunFailure, StoreError, Tags};
 use std::fmt;
+use std::str::FromStr;
 
 /// A run's own row: everything that a store knows about the run except its log and inbox.
 ///
@@ -55,6 +57,11 @@ pub struct RunInfo {
     pub created: Timestamp,
     /// When the run was created or last committed to.
     pub changed: Timestamp,
+    /// The tags of the run.
+    pub tags: Tags,
+    /// Why the run failed; or, while it is not over, its last failed attempt or branch. `None` for
+    /// a finished run.
+    pub failure: Option<RunFailure>,
 }
 
 /// The version of a graph: its shape and its state type.
@@ -175,6 +182,15 @@ pub enum Filter {
     Status(RunStatus),
     /// Matches runs of the graph with this name.
     Graph(String),
+    /// Matches runs that have this tag with this value. Several tags must all match.
+    Tag {
+        /// The key of the tag.
+        key: String,
+        /// The value of the tag.
+        value: String,
+    },
+    /// Matches runs whose ids begin with this text.
+    IdPrefix(String),
     /// Matches runs created at this time or later.
     CreatedSince(Timestamp),
     /// Matches runs created before this time.
@@ -194,6 +210,51 @@ pub struct DamagedRun {
     pub reason: &'static str,
 }
 
+impl Filter {
+    /// Matches runs that have the tag `key` with this value.
+    pub fn tag(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self::Tag { key: key.into(), value: value.into() }
+    }
+}
+
+/// A position in a list of runs: after the run that was created at this time with this number.
+///
+/// It has a text form for URLs and command lines.
+///
+/// # Examples
+/// ```
+/// use pleach::store::RunCursor;
+///
+/// let cursor: RunCursor = "1767225600000-17".parse()?;
+/// assert_eq!(cursor.to_string(), "1767225600000-17");
+/// # Ok::<_, pleach::store::StoreError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunCursor {
+    /// When the last run of the page was created.
+    pub created: Timestamp,
+    /// The number of that run in its store.
+    pub number: i64,
+}
+
+impl fmt::Display for RunCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.created.as_millis(), self.number)
+    }
+}
+
+impl FromStr for RunCursor {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let invalid = || StoreError::invalid("cursor", text, "use the cursor of an earlier page");
+        // The first number can be negative, so the separator is not its sign.
+        let at = text.get(1..).and_then(|rest| rest.find('-')).ok_or_else(invalid)? + 1;
+        let (created, number) = (text[..at].parse().map_err(|_| invalid())?, text[at + 1..].parse().map_err(|_| invalid())?);
+        Ok(Self { created: Timestamp::from_millis(created), number })
+    }
+}
+
 /// One page of a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunList {
@@ -201,6 +262,7 @@ pub struct RunList {
     pub runs: Vec<RunInfo>,
     /// The runs of this page whose own rows are damaged. Filters cannot be applied to them.
     pub damaged: Vec<DamagedRun>,
-    /// The position to pass as `after` for the next page; `None` after the last page.
-    pub next: Option<u64>,
+    /// The position to pass as `after` for the next page; `None` after the last page. A page that is
+    /// not full can have one; see [`Store::list`](super::Store::list).
+    pub next: Option<RunCursor>,
 }

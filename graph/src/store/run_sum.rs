@@ -8,12 +8,13 @@
 //! - Covered: the id, the graph and its version, the origin, the numbers (instance, epoch, head,
 //!   oldest, last message), and the times of creation, wake-up, lease and deadline.
 //! - A missing deadline counts as 0, so that rows without one keep the sums of format 2.
+//! - Covered: the tags. A run without tags counts 0, so that rows of earlier formats keep their sums.
 //! - Not covered: the status, because no two status texts differ by one bit.
-//! - Not covered: the owner, the takeovers and the time of the last change, because no execution
-//!   depends on them.
+//! - Not covered: the owner, the takeovers, the failure and the time of the last change, because no
+//!   execution depends on them.
 
 use super::row::sum_of;
-use super::{RunInfo, StoreError, Timestamp};
+use super::{RunInfo, StoreError, Tags, Timestamp};
 
 /// The value of a missing time in the checksum.
 pub(super) const NO_TIME: i64 = -1;
@@ -36,14 +37,20 @@ impl RunInfo {
             ^ time(self.wake_at)
             ^ time(self.lease_until)
             ^ self.deadline.map_or(0, Timestamp::as_millis);
-        (i64::from(texts) << 31) ^ numbers as i64 ^ times
+        (i64::from(texts) << 31) ^ numbers as i64 ^ times ^ self.tags.sum()
     }
 
     /// Returns the row if its checksum is `sum`.
     pub(super) fn checked(self, sum: i64) -> Result<Self, StoreError> {
-        let reason =
-            "the checksum of the run's row differs: its graph, version, origin, numbers or times are not the written ones";
+        let reason = "the checksum of the run's row differs: its graph, version, origin, tags, numbers or times are not the written ones";
         if self.sum() == sum { Ok(self) } else { Err(StoreError::Damaged { run: self.id, sequence: 0, reason }) }
+    }
+}
+
+impl Tags {
+    /// Returns the part of the tags in the checksum of the run's row.
+    pub(super) fn sum(&self) -> i64 {
+        self.stored().map_or(0, |stored| i64::from(sum_of(&[stored.as_bytes()])) << 17)
     }
 }
 

@@ -12,7 +12,7 @@ pub mod workers;
 
 use pleach_graph::store::{
     BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewMessage, NewRun, Parts, Place, Prune, Release,
-    Row, Rows, RunStatus, Store, StoreError, Timestamp, Wake, Wanted,
+    Row, Rows, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -65,7 +65,8 @@ pub fn holding(run: &str, epoch: u64) -> Held {
 
 pub fn queued(id: &str) -> NewRun {
     let (id, graph) = (id.into(), "essay".into());
-    NewRun { id, graph, version: version(), instance: INSTANCE, from: None, lease: None, wake: Wake::Now, deadline: None }
+    let (wake, tags) = (Wake::Now, Tags::default());
+    NewRun { id, graph, version: version(), instance: INSTANCE, from: None, lease: None, wake, deadline: None, tags }
 }
 
 pub async fn create_held(store: &dyn Store, id: &str) -> Claim {

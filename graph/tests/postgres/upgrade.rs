@@ -6,6 +6,18 @@ use crate::common::postgres::{connect, fresh_schema, futures_of};
 use crate::common::{create_held, errors_of_all_calls, lease, next, queued, ready, row};
 use pleach_graph::store::{Claim, NewRun, PostgresStore, Store, StoreError};
 
+/// Downgrades tables of format 4 to format 3. Runs must have no tags.
+const FORMAT_3: &str = "
+    DROP TABLE pleach_tag;
+    ALTER TABLE pleach_run DROP COLUMN tags, DROP COLUMN failure;
+    DROP INDEX pleach_inbox_refused, pleach_run_created, pleach_run_status, pleach_run_graph, pleach_run_graph_status;
+    ALTER TABLE pleach_inbox DROP COLUMN refused;
+    CREATE INDEX pleach_run_status ON pleach_run (status, no);
+    CREATE INDEX pleach_run_graph ON pleach_run (graph, no);
+    CREATE INDEX pleach_run_graph_status ON pleach_run (graph, status, no);
+    UPDATE pleach_format SET format = 3;
+";
+
 /// Downgrades tables of format 3 to format 2. Runs must have instance 0 and no deadline.
 const FORMAT_2: &str = "
     ALTER TABLE pleach_run DROP COLUMN instance, DROP COLUMN trouble, DROP COLUMN deadline;
@@ -37,7 +49,7 @@ async fn c7_tables_of_format_1_are_upgraded() {
     first.create(NewRun { instance: 0, ..queued("queued") }, vec![row("queued", 1, 1, b"{}")]).await.unwrap();
     drop(first);
     let direct = connect(&url).await;
-    direct.batch_execute(&format!("{FORMAT_2}{FORMAT_1}")).await.unwrap();
+    direct.batch_execute(&format!("{FORMAT_3}{FORMAT_2}{FORMAT_1}")).await.unwrap();
     // Several stores connect at once. One of them upgrades.
     let stores = futures_of(4, || PostgresStore::connect(&url)).await;
     for store in stores {
@@ -57,7 +69,7 @@ async fn c7_tables_of_format_2_are_upgraded_and_keep_their_checksums() {
     drop(first);
     let new_indexes = indexes(&url).await;
     let direct = connect(&url).await;
-    direct.batch_execute(FORMAT_2).await.unwrap();
+    direct.batch_execute(&format!("{FORMAT_3}{FORMAT_2}")).await.unwrap();
     let connecting: Vec<_> = (0..8)
         .map(|_| {
             let url = url.clone();
@@ -83,7 +95,7 @@ async fn c7_tables_of_a_later_version_are_rejected() {
     drop(PostgresStore::connect(&url).await.unwrap());
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
     let rejected = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(rejected, StoreError::NewerFormat { format: 99, known: 3, .. }), "{rejected}");
+    assert!(matches!(rejected, StoreError::NewerFormat { format: 99, known: 4, .. }), "{rejected}");
 }
 
 #[tokio::test]
@@ -94,9 +106,9 @@ async fn c7_open_store_is_rejected_once_its_tables_are_upgraded() {
         let claim = create_held(&store, "r").await;
         store.commit(next(&claim, b"{}")).await.unwrap();
         let direct = connect(&url).await;
-        direct.batch_execute(&format!("UPDATE pleach_format SET format = 4; {change}")).await.unwrap();
+        direct.batch_execute(&format!("UPDATE pleach_format SET format = 5; {change}")).await.unwrap();
         for (call, error) in errors_of_all_calls(&store, &claim).await {
-            assert!(matches!(error, StoreError::NewerFormat { format: 4, known: 3, .. }), "{call}: {error}");
+            assert!(matches!(error, StoreError::NewerFormat { format: 5, known: 4, .. }), "{call}: {error}");
         }
         let head: i64 = direct.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
         assert_eq!(head, 2);

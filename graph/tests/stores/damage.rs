@@ -108,7 +108,7 @@ const LONG_ID: &str = "a run with a name that is found in the file";
 /// The part of a run's row that its checksum covers: all but the holder, the takeovers and their
 /// reason, and the time of the last commit.
 fn covered(info: RunInfo) -> RunInfo {
-    RunInfo { owner: None, takeovers: 0, trouble: None, changed: info.created, lease_until: None, ..info }
+    RunInfo { owner: None, takeovers: 0, trouble: None, failure: None, changed: info.created, lease_until: None, ..info }
 }
 
 /// Whether two leases are equal. Each store measures the offset of the lease clock anew.

@@ -3,7 +3,7 @@
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, MemoryStore, NewMessage, NewRun, OverdueRuns, Parts, Prune,
-    Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    RefusedMessage, Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -236,7 +236,7 @@ impl Store for FlakyStore {
         })
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.inner.list(filters, after, count)
     }
 
@@ -250,6 +250,10 @@ impl Store for FlakyStore {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.inner.inbox(run, after)
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.inner.refused(run)
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -4,7 +4,7 @@
 use pleach::runtime::{BoxFuture, Runtime};
 use pleach::store::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, MemoryStore, NewMessage, NewRun, OverdueRuns, Parts, Prune,
-    Release, Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    RefusedMessage, Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Store for SlowStore {
         self.at_risk(self.inner.read(run, which, parts))
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.slowly(self.inner.list(filters, after, count))
     }
 
@@ -103,6 +103,10 @@ impl Store for SlowStore {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         self.at_risk(self.inner.inbox(run, after))
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.slowly(self.inner.refused(run))
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -59,7 +59,7 @@ fn c2_checkpoint_is_reported_before_the_next_node_starts() {
     let seen = log.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&u32>| match event {
         RunEvent::NodeStarted { visit, .. } => seen.note(format!("start {}", visit.node)),
-        RunEvent::Checkpointed { sequence } => seen.note(format!("durable {sequence}")),
+        RunEvent::Checkpointed { sequence, .. } => seen.note(format!("durable {sequence}")),
         _ => {}
     });
     let run = chain().run(0).id("r").checkpoint(&store).hooks(hooks).runtime(sim.runtime());
@@ -176,7 +176,7 @@ fn c10_best_effort_run_continues_without_the_store_and_reports_it() {
         let log = Log::new();
         let seen = log.clone();
         let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
-            if let RunEvent::CheckpointsLost { error } = event {
+            if let RunEvent::CheckpointsLost { error, .. } = event {
                 seen.note(error.to_string());
             }
         });

@@ -24,7 +24,7 @@ async fn queued(sim: &Sim, store: &MemoryStore) -> RunRemote {
 async fn resumed(sim: &Sim, store: &MemoryStore, rejected: &Log<String>) -> Result<u32, RunError<u32>> {
     let rejected = rejected.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
-        if let RunEvent::MessageRejected { name, reason } = event {
+        if let RunEvent::MessageRejected { name, reason, .. } = event {
             rejected.push(format!("{name}: {reason}"));
         }
     });

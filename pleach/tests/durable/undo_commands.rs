@@ -83,7 +83,7 @@ fn post(store: &MemoryStore, commands: Commands) -> bool {
 fn posting(store: &MemoryStore, at: u64, commands: Commands) -> Hooks<Names> {
     let store = store.clone();
     Hooks::new(move |event: &RunEvent<&Names>| {
-        if let RunEvent::Checkpointed { sequence } = event
+        if let RunEvent::Checkpointed { sequence, .. } = event
             && *sequence == at
         {
             post(&store, commands);
@@ -146,7 +146,7 @@ fn c9_commands_during_an_undo_change_nothing_across_a_crash() {
             let crash = {
                 let store = store.clone();
                 Hooks::new(move |event: &RunEvent<&Names>| {
-                    if let RunEvent::Checkpointed { sequence } = event
+                    if let RunEvent::Checkpointed { sequence, .. } = event
                         && *sequence + 1 == crash_at
                     {
                         store.fail_at(store.writes() + 1, fate);
@@ -181,7 +181,7 @@ fn c9_commands_posted_between_two_drivers_of_an_undo_are_taken() {
         let crash = {
             let store = store.clone();
             Hooks::new(move |event: &RunEvent<&Names>| {
-                if let RunEvent::Checkpointed { sequence } = event
+                if let RunEvent::Checkpointed { sequence, .. } = event
                     && *sequence == at
                 {
                     store.fail_at(store.writes() + 1, WriteFailure::Lost);

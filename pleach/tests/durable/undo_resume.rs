@@ -93,7 +93,7 @@ fn f12_waiting_driver_sees_a_run_that_another_one_compensated() {
     let with = |run: pleach::graph::RunOptions<'static, u32>| {
         let records = outside.clone();
         let hooks = Hooks::new(move |event: &RunEvent<&u32>| {
-            if let RunEvent::Checkpointed { sequence } = event {
+            if let RunEvent::Checkpointed { sequence, .. } = event {
                 records.happen(format!("record {sequence}"));
             }
         });

@@ -19,10 +19,10 @@ fn counting(clock: Arc<dyn Runtime>, outside: &Log<String>, last: u32) -> Compil
 fn listening(run: RunOptions<'static, u32>, log: &Log<String>) -> RunOptions<'static, u32> {
     let log = log.clone();
     run.hooks(Hooks::new(move |event: &RunEvent<&u32>| match event {
-        RunEvent::StoreUnavailable { error } => log.note(format!("unavailable: {error}")),
-        RunEvent::StoreRecovered => log.note("answers"),
+        RunEvent::StoreUnavailable { error, .. } => log.note(format!("unavailable: {error}")),
+        RunEvent::StoreRecovered { .. } => log.note("answers"),
         RunEvent::CheckpointsLost { .. } => log.note("lost"),
-        RunEvent::LeaseAwaited { holder, left } => log.note(format!("waits {} s for {holder}", left.as_secs())),
+        RunEvent::LeaseAwaited { holder, left, .. } => log.note(format!("waits {} s for {holder}", left.as_secs())),
         _ => {}
     }))
 }

@@ -260,7 +260,7 @@ fn f9_stream_reports_forks_and_joins() {
         while let Some(update) = stream.next().await {
             match update {
                 RunUpdate::Event(RunEvent::Forked { node, branches, .. }) => seen.push(format!("fork {node} {branches}")),
-                RunUpdate::Event(RunEvent::Joined { node, state }) => seen.push(format!("join {node} {}", state.concat())),
+                RunUpdate::Event(RunEvent::Joined { node, state, .. }) => seen.push(format!("join {node} {}", state.concat())),
                 RunUpdate::Ended(outcome) => seen.push(outcome.unwrap().concat()),
                 _ => {}
             }

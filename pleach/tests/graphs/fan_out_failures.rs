@@ -47,7 +47,7 @@ fn f9_failing_branch_cancels_the_others_and_fails_the_run() {
     let seen = log.clone();
     let hooks = Hooks::new(move |event: &RunEvent<&Notes>| match event {
         RunEvent::Forked { node, branches, .. } => seen.note(format!("forked {node} {branches}")),
-        RunEvent::BranchFailed { node, branch, error, state } => {
+        RunEvent::BranchFailed { node, branch, error, state, .. } => {
             seen.note(format!("branch {branch} of {node} failed: {error}, {:?}", state.map(Vec::len)));
         }
         RunEvent::NodeFinished { visit, outcome } => seen.note(format!("{} {}", visit.node, outcome.is_ok())),

@@ -165,7 +165,8 @@ impl<S: Send + 'static> Engine<S> {
             }
             Err(mut error) => {
                 if let Some(hooks) = &self.stepper.hooks {
-                    events::branch_failed(hooks, &self.stepper.graph_cx.name(node), branch, &mut error);
+                    let run = self.stepper.graph_cx.run().known_id();
+                    events::branch_failed(hooks, run, &self.stepper.graph_cx.name(node), branch, &mut error);
                 }
                 if options.fail_fast && matches!(options.merge, Merge::States(_)) {
                     return self.fail_fan_out(place, error);
@@ -221,7 +222,11 @@ impl<S: Send + 'static> Engine<S> {
             }
         };
         if let Some(hooks) = &self.stepper.hooks {
-            hooks.call(&RunEvent::Joined { node: self.stepper.graph_cx.name(node), state: &merged });
+            hooks.call(&RunEvent::Joined {
+                run: self.stepper.graph_cx.run().known_id(),
+                node: self.stepper.graph_cx.name(node),
+                state: &merged,
+            });
         }
         // The count continues from the longest branch.
         self.lane(parent).iteration = iteration;

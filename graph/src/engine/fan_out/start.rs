@@ -37,7 +37,12 @@ impl<S: Send + 'static> Engine<S> {
                 self.branches.as_mut().and_then(|branches| branches.opened(place))
         {
             let node = self.stepper.graph_cx.name(*node);
-            hooks.call(&RunEvent::Forked { node, branches: *total, state: before });
+            hooks.call(&RunEvent::Forked {
+                run: self.stepper.graph_cx.run().known_id(),
+                node,
+                branches: *total,
+                state: before,
+            });
         }
         match self.run_on_fast_path(plan, place, cx) {
             JoinStep::Stay => self.start_branches(plan, place),

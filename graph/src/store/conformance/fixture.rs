@@ -7,7 +7,7 @@ use crate::store::record::{Fork, Header, Kind, LiveToken, Place, PlacedBy, Recor
 use crate::store::row::Row;
 use crate::store::run_info::{GraphVersion, RunInfo};
 use crate::store::time::Timestamp;
-use crate::store::{Claim, Commit, Held, Lease, NewRun, Parts, Rows, Store, Wake, Wanted};
+use crate::store::{Claim, Commit, Held, Lease, NewRun, Parts, Rows, Store, Tags, Wake, Wanted};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ pub(super) fn queued(id: &str) -> NewRun {
         lease: None,
         wake: Wake::Now,
         deadline: None,
+        tags: Tags::default(),
     }
 }
 

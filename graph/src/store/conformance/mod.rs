@@ -20,11 +20,13 @@ mod claims;
 mod fixture;
 mod inbox;
 mod log;
+mod observing;
 mod retention;
 
 pub use claims::*;
 pub use inbox::*;
 pub use log::*;
+pub use observing::*;
 pub use retention::*;
 
 use super::Store;
@@ -100,7 +102,15 @@ cases!(
     c15_only_known_graphs_are_claimed,
     c15_runs_of_a_dead_owner_are_taken_over,
     c15_longest_due_runs_come_first,
+    o6_failure_is_stored_with_the_run,
+    o7_lists_match_a_model,
+    o7_runs_are_listed_by_id_prefix,
+    o7_runs_are_listed_by_tag,
+    o7_tags_are_fenced_with_their_commit,
+    o7_tags_are_removed_with_their_run,
     o8_overdue_runs_are_found_by_version,
+    o9_refused_messages_are_bounded,
+    o9_refused_messages_are_listed,
 );
 
 /// Runs all cases, each with a new empty store from `make`.

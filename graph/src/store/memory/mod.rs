@@ -10,17 +10,18 @@
 mod runs;
 
 use super::hint::Hints;
-use super::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_lease};
+use super::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_lease};
 use super::overdue::before;
-use super::query::{Answer, Query, RowQuery};
+use super::query::{Answer, Page, Query, RowQuery};
 use super::time::EARLY_END_MAX;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
 use pleach_core::{BoxFuture, Runtime};
 use runs::{Run, Runs};
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -186,16 +187,18 @@ impl Store for MemoryStore {
         })
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         self.answer(move |runs, _| {
             let Some(query) = Query::new(filters) else { return Ok(RunList::default()) };
-            let is_listed = |run: &&Run| after.is_none_or(|after| run.number < after) && query.matches(&run.info);
-            let mut found: Vec<&Run> = runs.by_id.values().filter(is_listed).collect();
-            found.sort_unstable_by_key(|run| std::cmp::Reverse(run.number));
-            let count = count.min(LIST_MAX);
-            let next = found.len().gt(&count).then(|| count.checked_sub(1).map(|last| found[last].number)).flatten();
-            let runs = found.into_iter().take(count).map(|run| run.info.clone()).collect();
-            Ok(RunList { runs, damaged: Vec::new(), next })
+            let (before, since) = (query.before(after), query.created_since);
+            let mut page = Page::new(query, count);
+            let newest_first = runs.by_age.range((Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded))).rev();
+            for (at, id) in newest_first.take_while(|(at, _)| since.is_none_or(|since| at.created >= since)) {
+                if !page.add(*at, Ok(runs.by_id[id].info.clone())) {
+                    break;
+                }
+            }
+            Ok(page.into_list())
         })
     }
 
@@ -228,6 +231,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        self.answer(move |runs, _| Ok(runs.get(run)?.refused.iter().cloned().collect()))
+    }
+
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {
         self.answer(move |runs, now| match prune {
             Prune::Rows { held, before, keep } => {
@@ -245,7 +252,7 @@ impl Store for MemoryStore {
                     runs.by_id.values().filter(is_old).map(|run| (run.number, run.info.id.clone())).collect();
                 old.sort_unstable();
                 old.truncate(count);
-                old.iter().for_each(|(_, id)| drop(runs.by_id.remove(id)));
+                old.iter().for_each(|(_, id)| runs.remove(id));
                 Ok(old.len() as u64)
             }
         })
@@ -254,7 +261,7 @@ impl Store for MemoryStore {
     fn delete<'a>(&'a self, run: &'a str) -> StoreFuture<'a, ()> {
         self.answer(|runs, now| {
             runs.get(run)?.info.check_free(now)?;
-            runs.by_id.remove(run);
+            runs.remove(run);
             Ok(())
         })
     }
@@ -267,7 +274,7 @@ impl Store for MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{GraphVersion, RunStatus, Wake};
+    use crate::store::{GraphVersion, RunStatus, Tags, Wake};
 
     #[test]
     fn c11_prune_keeps_runs_that_ended_before_their_creation() {
@@ -275,7 +282,8 @@ mod tests {
         let version = GraphVersion { fingerprint: "print".into(), schema: 1 };
         for id in ["true", "jitter", "untrue"] {
             let (id, graph, version) = (id.to_string(), "graph".to_string(), version.clone());
-            let new = NewRun { id, graph, version, instance: 7, from: None, lease: None, wake: Wake::Now, deadline: None };
+            let (wake, tags) = (Wake::Now, Tags::default());
+            let new = NewRun { id, graph, version, instance: 7, from: None, lease: None, wake, deadline: None, tags };
             store.lock().create(new, Vec::new(), Timestamp::from_millis(100_000)).unwrap();
         }
         for (id, ended) in [("true", 100_001), ("jitter", 40_000), ("untrue", 39_999)] {

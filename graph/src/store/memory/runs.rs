@@ -2,18 +2,20 @@
 //!
 //! All functions run under the lock of the store. They do not wait, wake or call foreign code.
 
-use crate::store::limits::check_text;
+use crate::store::limits::{check_text, cut_reason};
 use crate::store::overdue::Collector;
 use crate::store::{
     Claim, CommandAction, Commit, GraphVersion, Held, InboxMessage, InboxMessageKind, Lease, NewMessage, NewRun, OverdueRun,
-    OverdueRuns, Row, RunInfo, StoreError, Timestamp,
+    OverdueRuns, REFUSED_MAX, RefusedMessage, Row, RunCursor, RunInfo, StoreError, Timestamp,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// All runs of a store.
 #[derive(Default)]
 pub(super) struct Runs {
     pub(super) by_id: BTreeMap<String, Run>,
+    /// The ids of all runs in the order of lists, the oldest first.
+    pub(super) by_age: BTreeMap<RunCursor, String>,
     /// The number of runs created so far.
     created: u64,
 }
@@ -27,6 +29,8 @@ pub(super) struct Run {
     pub(super) inbox: BTreeMap<u64, StoredMessage>,
     /// The dedup texts of all messages, including removed ones, with the numbers of the messages.
     dedups: HashMap<String, u64>,
+    /// The last refused messages, the oldest first.
+    pub(super) refused: VecDeque<RefusedMessage>,
 }
 
 /// A message of an inbox, and the row that took it.
@@ -56,9 +60,18 @@ impl Runs {
         let info = RunInfo::new(new, rows.len() as u64, now);
         let claim = Claim { run: info.clone(), now };
         let log = rows.into_iter().map(|row| (row.sequence, row)).collect();
-        let (inbox, dedups) = (BTreeMap::new(), HashMap::new());
-        self.by_id.insert(claim.run.id.clone(), Run { number: self.created, info, log, inbox, dedups });
+        let (inbox, dedups, refused) = (BTreeMap::new(), HashMap::new(), VecDeque::new());
+        let run = Run { number: self.created, info, log, inbox, dedups, refused };
+        self.by_age.insert(run.cursor(), claim.run.id.clone());
+        self.by_id.insert(claim.run.id.clone(), run);
         Ok(claim)
+    }
+
+    /// Removes a run.
+    pub(super) fn remove(&mut self, id: &str) {
+        if let Some(run) = self.by_id.remove(id) {
+            self.by_age.remove(&run.cursor());
+        }
     }
 
     /// Changes the rows of the runs that the caller holds, and returns the others.
@@ -108,6 +121,11 @@ impl Runs {
 }
 
 impl Run {
+    /// Returns the place of the run in lists.
+    fn cursor(&self) -> RunCursor {
+        RunCursor { created: self.info.created, number: self.number as i64 }
+    }
+
     /// Claims the run.
     pub(super) fn claim(&mut self, lease: &Lease, force: bool, now: Timestamp) -> Result<Claim, StoreError> {
         self.info.claim(lease, force, now)?;
@@ -127,17 +145,30 @@ impl Run {
         self.info.apply_commit(&commit, now);
         self.log.extend(commit.rows.into_iter().map(|row| (row.sequence, row)));
         for number in commit.takes {
-            if let Some(stored) = self.inbox.get_mut(&number).filter(|stored| stored.taken_by.is_none()) {
-                stored.taken_by = Some(head);
-                stored.message.message.payload = Vec::new();
+            self.take_message(number, head);
+        }
+        for refusal in commit.refuses {
+            if let Some(InboxMessage { number, at, message }) = self.take_message(refusal.number, head) {
+                self.refused.push_back(RefusedMessage::new(number, message.name, cut_reason(refusal.reason), at));
             }
         }
+        let excess = self.refused.len().saturating_sub(REFUSED_MAX);
+        self.refused.drain(..excess);
         let info = &mut self.info;
         (info.head, info.takeovers, info.trouble, info.changed) = (head, 0, None, now);
         info.version = commit.version.unwrap_or_else(|| info.version.clone());
         if commit.release {
             self.info.release();
         }
+    }
+
+    /// Takes a message with the commit of row `head`. Returns it without its payload, or `None` if
+    /// it was already taken.
+    fn take_message(&mut self, number: u64, head: u64) -> Option<InboxMessage> {
+        let stored = self.inbox.get_mut(&number).filter(|stored| stored.taken_by.is_none())?;
+        stored.taken_by = Some(head);
+        stored.message.message.payload = Vec::new();
+        Some(stored.message.clone())
     }
 
     /// Adds a message to the inbox, unless it is a duplicate, and returns its number.

@@ -4,10 +4,11 @@ use super::fault::Failure;
 use super::read::{KeyedRun, find};
 use super::{run_row, sql};
 use crate::store::error::StoreError;
+use crate::store::limits::{REFUSED_MAX, cut_reason};
 use crate::store::row::{Row, STRAY_ROW};
 use crate::store::run_info::{RunInfo, RunStatus};
 use crate::store::time::{Timestamp, millis};
-use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Wake};
+use crate::store::{Claim, Commit, Committed, Deadline, NewRun, Refusal, Tags, Wake};
 use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -37,7 +38,9 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
     let (owner, lease) = run.lease.as_ref().map(|lease| (&lease.owner, millis(lease.length))).unzip();
     let (from_run, from_seq) = run.from.as_ref().map(|from| (&from.run, from.sequence as i64)).unzip();
     let new = RunInfo::new(run.clone(), rows.len() as u64, Timestamp::default());
-    let parameters: [&(dyn ToSql + Sync); 19] = [
+    let (keys, values) = tag_columns(&run.tags);
+    let tags = run.tags.stored();
+    let parameters: [&(dyn ToSql + Sync); 22] = [
         &run.id,
         &run.graph,
         &run.version.fingerprint,
@@ -57,9 +60,15 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
         &columns.sums,
         &columns.headers,
         &columns.bodies,
+        &tags,
+        &keys,
+        &values,
     ];
-    let statement = client.prepare_cached(&sql::CREATE).await?;
-    if let Some(row) = client.query_opt(&statement, &parameters).await? {
+    let (statement, parameters) = match run.tags.is_empty() {
+        true => (&sql::CREATE, &parameters[..20]),
+        false => (&sql::CREATE_TAGGED, &parameters[..]),
+    };
+    if let Some(row) = client.query_opt(&client.prepare_cached(statement).await?, parameters).await? {
         return run_row::claim(&row);
     }
     let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
@@ -101,7 +110,11 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
     let (fingerprint, schema) =
         commit.version.as_ref().map(|version| (&version.fingerprint, i64::from(version.schema))).unzip();
     let takes: Vec<i64> = commit.takes.iter().map(|number| i64::try_from(*number).unwrap_or(i64::MAX)).collect();
-    let parameters: [&(dyn ToSql + Sync); 21] = [
+    let failure = commit.failure.clone().map(|failure| failure.shortened().stored());
+    let tags = commit.tags.clone().unwrap_or_default();
+    let ((keys, values), stored_tags) = (tag_columns(&tags), tags.stored());
+    let (refused, reasons) = refused_columns(&commit.refuses);
+    let parameters: [&(dyn ToSql + Sync); 29] = [
         &commit.run,
         &(commit.instance as i64),
         &(commit.epoch as i64),
@@ -116,16 +129,27 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         &commit.release,
         &fingerprint,
         &schema,
-        &version_sum(client, commit).await?,
+        &sum_change(client, commit).await?,
         &takes,
         &commit.may_make_ready(),
         &columns.sequences,
         &columns.sums,
         &columns.headers,
         &columns.bodies,
+        &failure,
+        &commit.tags.is_some(),
+        &stored_tags,
+        &keys,
+        &values,
+        &refused,
+        &reasons,
+        &(REFUSED_MAX.saturating_sub(refused.len()) as i64),
     ];
-    let statement = client.prepare_cached(&sql::COMMIT).await?;
-    match client.query_opt(&statement, &parameters).await {
+    let (statement, parameters) = match commit.tags.is_none() && commit.refuses.is_empty() {
+        true => (&sql::COMMIT, &parameters[..22]),
+        false => (&sql::COMMIT_MORE, &parameters[..]),
+    };
+    match client.query_opt(&client.prepare_cached(statement).await?, parameters).await {
         Ok(Some(row)) => return committed(&row),
         Ok(None) => {}
         // This driver holds the run, so no other driver wrote a row above the head.
@@ -138,12 +162,33 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
     committed.ok_or_else(|| StoreError::Fenced { run: commit.run.clone(), epoch: commit.epoch }.into())
 }
 
-/// Returns the change of the checksum by a new version. Only the driver changes the version, unless
-/// it is fenced.
-async fn version_sum(client: &ClientWrapper, commit: &Commit) -> Result<i64, Failure> {
-    let Some(version) = &commit.version else { return Ok(0) };
+/// Returns the keys and the values of tags, for `unnest`.
+fn tag_columns(tags: &Tags) -> (Vec<&str>, Vec<&str>) {
+    tags.iter().unzip()
+}
+
+/// Returns the numbers of refused messages and the reasons to keep, for `unnest`. A message above the
+/// limit has no reason: it is only taken.
+fn refused_columns(refuses: &[Refusal]) -> (Vec<i64>, Vec<Option<String>>) {
+    let unlisted = refuses.len().saturating_sub(REFUSED_MAX);
+    let refused = refuses.iter().enumerate().map(|(at, Refusal { number, reason })| {
+        (i64::try_from(*number).unwrap_or(i64::MAX), (at >= unlisted).then(|| cut_reason(reason.clone())))
+    });
+    refused.unzip()
+}
+
+/// Returns the change of the checksum by a new version and by new tags. Only the driver changes them,
+/// unless it is fenced.
+async fn sum_change(client: &ClientWrapper, commit: &Commit) -> Result<i64, Failure> {
+    if commit.version.is_none() && commit.tags.is_none() {
+        return Ok(0);
+    }
     match find(client, &commit.run).await {
-        Ok(KeyedRun { info, .. }) => Ok(info.sum() ^ RunInfo { version: version.clone(), ..info }.sum()),
+        Ok(KeyedRun { info, .. }) => {
+            let version = commit.version.clone().unwrap_or_else(|| info.version.clone());
+            let tags = commit.tags.clone().unwrap_or_else(|| info.tags.clone());
+            Ok(info.sum() ^ RunInfo { version, tags, ..info }.sum())
+        }
         Err(Failure::Rejected(StoreError::RunNotFound { .. })) => Ok(0),
         Err(failure) => Err(failure),
     }

@@ -1,52 +1,126 @@
 //! Lists runs. Each combination of filters that has its own index has its own statement.
+//!
+//! A statement reads runs in the order of the list. The conditions that its index does not have are
+//! checked here. If they leave a page unfilled, the next runs are read, up to the limit of one call.
 
 use super::fault::Failure;
 use super::{run_row, sql};
-use crate::store::limits::LIST_MAX;
+use crate::store::limits::{LIST_MAX, PREFIX_SORTED_MAX};
 use crate::store::overdue::Collector;
-use crate::store::query::{Query, last_key};
-use crate::store::run_info::{Filter, GraphVersion, RunList, RunStatus};
+use crate::store::query::{Page, Query};
+use crate::store::run_info::{Filter, GraphVersion, RunCursor, RunList, RunStatus};
 use crate::store::time::{Timestamp, millis};
 use crate::store::{OVERDUE_VERSIONS_MAX, OverdueRun, OverdueRuns};
 use deadpool_postgres::ClientWrapper;
 use std::time::Duration;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+
+/// The number of runs that a statement after the first one reads.
+const READ_MORE: usize = 1_000;
+
+/// The position before which all runs are.
+const NEWEST: RunCursor = RunCursor { created: Timestamp::from_millis(i64::MAX), number: i64::MAX };
 
 /// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
 pub(super) async fn list(
     client: &ClientWrapper,
     filters: Vec<Filter>,
-    after: Option<u64>,
+    after: Option<RunCursor>,
     count: usize,
 ) -> Result<RunList, Failure> {
     let Some(query) = Query::new(filters) else { return Ok(RunList::default()) };
-    let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
-    let times = [query.created_since, query.created_before, query.changed_since, query.changed_before].map(millis);
-    let last_key = last_key(after);
-    let count = count.min(LIST_MAX);
-    // One more row shows whether another page follows.
-    let limit = count as i64 + 1;
-    let status = query.status.map(RunStatus::as_str);
-    let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&last_key, &times[0], &times[1], &times[2], &times[3], &limit];
-    let statement = match (&status, &query.graph) {
-        (None, None) => &sql::LIST,
-        (Some(_), None) => &sql::LIST_STATUS,
-        (None, Some(_)) => &sql::LIST_GRAPH,
-        (Some(_), Some(_)) => &sql::LIST_BOTH,
-    };
-    parameters.extend(status.as_ref().map(|status| status as &(dyn ToSql + Sync)));
-    parameters.extend(query.graph.as_ref().map(|graph| graph as &(dyn ToSql + Sync)));
-    let found = client.query(&client.prepare_cached(statement).await?, &parameters).await?;
-    let has_more = found.len() > count;
-    let mut page = RunList::default();
-    for row in found.iter().take(count) {
-        match run_row::listed(row)? {
-            Ok(info) => page.runs.push(info),
-            Err(damaged) => page.damaged.push(damaged),
+    let mut before = query.before(after).unwrap_or(NEWEST);
+    if let Some(found) = of_prefix(client, &query).await? {
+        let mut page = Page::new(query, count);
+        for (at, row) in found.iter().filter(|(at, _)| *at < before) {
+            if !page.add(*at, run_row::listed(row)?) {
+                break;
+            }
         }
-        page.next = has_more.then_some(row.try_get::<_, i64>("no")? as u64);
+        return Ok(page.into_list());
     }
-    Ok(page)
+    let place = Place::of(&query);
+    let mut page = Page::new(query, count);
+    // One more row shows whether another page follows.
+    let mut limit = count.min(READ_MORE - 1) + 1;
+    loop {
+        let found = place.read(client, before, limit).await?;
+        for row in &found {
+            before = cursor(row)?;
+            if !page.add(before, run_row::listed(row)?) {
+                return Ok(page.into_list());
+            }
+        }
+        if found.len() < limit {
+            return Ok(page.into_list());
+        }
+        limit = READ_MORE;
+    }
+}
+
+/// The part of the filters that an index finds.
+struct Place {
+    since: i64,
+    tag: Option<(String, String)>,
+    status: Option<&'static str>,
+    graph: Option<String>,
+}
+
+impl Place {
+    fn of(query: &Query) -> Self {
+        Self {
+            since: query.created_since.map_or(i64::MIN, Timestamp::as_millis),
+            tag: query.tags.iter().next().map(|(key, value)| (key.to_string(), value.to_string())),
+            status: query.status.map(RunStatus::as_str),
+            graph: query.graph.clone(),
+        }
+    }
+
+    /// Reads the next runs before this position, the newest first.
+    async fn read(&self, client: &ClientWrapper, before: RunCursor, limit: usize) -> Result<Vec<Row>, Failure> {
+        let (created, number, limit) = (before.created.as_millis(), before.number, limit as i64);
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&created, &number, &self.since, &limit];
+        let statement = match (&self.tag, &self.status, &self.graph) {
+            (Some((key, value)), ..) => {
+                parameters.extend([key as &(dyn ToSql + Sync), value]);
+                &sql::LIST_TAG
+            }
+            (None, None, None) => &sql::LIST,
+            (None, Some(status), None) => {
+                parameters.push(status);
+                &sql::LIST_STATUS
+            }
+            (None, None, Some(graph)) => {
+                parameters.push(graph);
+                &sql::LIST_GRAPH
+            }
+            (None, Some(status), Some(graph)) => {
+                parameters.extend([status as &(dyn ToSql + Sync), graph]);
+                &sql::LIST_BOTH
+            }
+        };
+        Ok(client.query(&client.prepare_cached(statement).await?, &parameters).await?)
+    }
+}
+
+/// Reads the runs with the wanted id prefix, the newest first. Returns `None` without a prefix, and
+/// for a prefix of too many runs.
+async fn of_prefix(client: &ClientWrapper, query: &Query) -> Result<Option<Vec<(RunCursor, Row)>>, Failure> {
+    let Some((first, end)) = query.ids() else { return Ok(None) };
+    let statement = client.prepare_cached(&sql::LIST_PREFIX).await?;
+    let found = client.query(&statement, &[&first, &end, &(PREFIX_SORTED_MAX as i64 + 1)]).await?;
+    if found.len() > PREFIX_SORTED_MAX {
+        return Ok(None);
+    }
+    let mut runs = found.into_iter().map(|row| Ok((cursor(&row)?, row))).collect::<Result<Vec<_>, Failure>>()?;
+    runs.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
+    Ok(Some(runs))
+}
+
+/// Returns the place of a run in lists.
+fn cursor(row: &Row) -> Result<RunCursor, Failure> {
+    Ok(RunCursor { created: Timestamp::from_millis(row.try_get("created")?), number: row.try_get("no")? })
 }
 
 /// Returns overdue runs, as [`Store::overdue`](crate::store::Store::overdue) describes.

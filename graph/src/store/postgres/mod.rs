@@ -41,8 +41,8 @@ pub use tls::PostgresTls;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use claims::Claimed;
 use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
@@ -60,7 +60,7 @@ use tokio_postgres::{Config, Socket};
 ///
 /// Clones are cheap and share one pool. The store needs a Tokio runtime.
 ///
-/// - **Tables.** `pleach_run`, `pleach_log`, `pleach_inbox` and `pleach_format` are created in the
+/// - **Tables.** `pleach_run`, `pleach_log`, `pleach_inbox`, `pleach_tag` and `pleach_format` are created in the
 ///   first schema of the connection's `search_path`.
 /// - **Sessions.** The store sets what it relies on in each connection: `synchronous_commit` is on
 ///   if it was off, `lock_timeout` is at most 10 s, and `idle_in_transaction_session_timeout` at
@@ -312,7 +312,7 @@ impl Store for PostgresStore {
         )
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
         Box::pin(async move { on_a_connection!(self.0, true, |client| list::list(client, filters.clone(), after, count)) })
     }
 
@@ -331,6 +331,10 @@ impl Store for PostgresStore {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::inbox(client, run, after))) })
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::refused(client, run))) })
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -8,7 +8,7 @@ use crate::store::query::{Answer, RowQuery};
 use crate::store::row::{InboxMessage, NewMessage, Row, sum_of_row};
 use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
-use crate::store::{Parts, Rows};
+use crate::store::{Parts, RefusedMessage, Rows};
 use deadpool_postgres::ClientWrapper;
 
 /// A run's key, its row and the time of the database.
@@ -85,6 +85,17 @@ pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Resul
         messages.push(message);
     }
     Ok(messages)
+}
+
+/// Reads the refused messages, as [`Store::refused`](crate::store::Store::refused) describes.
+pub(super) async fn refused(client: &ClientWrapper, id: &str) -> Result<Vec<RefusedMessage>, Failure> {
+    head(client, id).await?;
+    let found = client.query(&client.prepare_cached(&sql::REFUSED).await?, &[&id]).await?;
+    let refused = found.iter().map(|row| {
+        let at = Timestamp::from_millis(row.try_get("at")?);
+        Ok(RefusedMessage::new(row.try_get::<_, i64>("n")? as u64, row.try_get("name")?, row.try_get("refused")?, at))
+    });
+    refused.collect()
 }
 
 /// Returns a stored message. A damaged message gets a wrong checksum, so that [`NewMessage::open`]

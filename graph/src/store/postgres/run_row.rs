@@ -1,10 +1,10 @@
 //! Decodes a run's own row of the database.
 
 use super::fault::Failure;
-use crate::store::Claim;
 use crate::store::error::StoreError;
 use crate::store::run_info::{DamagedRun, GraphVersion, Origin, RunInfo, RunStatus};
 use crate::store::time::Timestamp;
+use crate::store::{Claim, RunFailure, Tags};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -65,6 +65,9 @@ pub(super) fn unchecked(row: &Row) -> Result<(i64, RunInfo), Failure> {
         from,
         created: Timestamp::from_millis(column(row, &id, "created")?),
         changed: Timestamp::from_millis(column(row, &id, "changed")?),
+        tags: Tags::of_stored(column::<Option<&str>>(row, &id, "tags")?)
+            .ok_or_else(|| damaged(&id, "its tags cannot be read"))?,
+        failure: RunFailure::of_stored(column(row, &id, "failure")?),
         id,
     };
     Ok((row.try_get("no")?, info))

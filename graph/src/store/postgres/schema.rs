@@ -10,7 +10,9 @@ use tokio_postgres::GenericClient;
 ///
 /// - Format 2 added `pleach_run.sum`.
 /// - Format 3 added `instance`, `trouble` and `deadline`, claims by schema, and indexes for lists.
-pub(super) const FORMAT: u32 = 3;
+/// - Format 4 added `tags`, `failure`, `pleach_inbox.refused`, the table `pleach_tag`, and indexes for
+///   lists by time of creation.
+pub(super) const FORMAT: u32 = 4;
 
 /// Lets only one process at a time create or migrate tables. Others wait without a limit; if that
 /// process is suspended, the server ends its session.
@@ -65,7 +67,10 @@ pub(super) async fn upgrade(client: &mut ClientWrapper) -> Result<(), Failure> {
     if (1..=2).contains(&format) {
         transaction.batch_execute(sql::UPGRADE_3).await?;
     }
-    transaction.batch_execute(sql::INDEXES_3).await?;
+    if (1..=3).contains(&format) {
+        transaction.batch_execute(sql::UPGRADE_4).await?;
+    }
+    transaction.batch_execute(sql::LISTS).await?;
     if format == 1 {
         seal_runs(&transaction).await?;
     }

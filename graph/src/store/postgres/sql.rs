@@ -13,7 +13,7 @@ pub(super) type Statement = LazyLock<String>;
 
 /// The columns of a run's row that `run_row` reads.
 const COLUMNS: &str = "no, id, graph, fingerprint, schema, instance, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, \
-     trouble, deadline, posted, from_run, from_seq, created, changed, sum";
+     trouble, deadline, posted, from_run, from_seq, created, changed, tags, failure, sum";
 
 /// The clock of the database at the start of the statement, in milliseconds.
 const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -50,6 +50,15 @@ const NEW_WAKE_AT: &str = "CASE WHEN {new_status} NOT IN ('running', 'waiting') 
 const NEW_DEADLINE: &str =
     "CASE {deadline_is}::text WHEN 'at' THEN {deadline}::bigint WHEN 'never' THEN NULL ELSE deadline END";
 
+/// The failure of a run after a commit; see `RunInfo::apply_commit`.
+const NEW_FAILURE: &str = "CASE WHEN {failure}::text IS NOT NULL THEN {failure}::text
+            WHEN {new_status} = 'finished' OR (ended_at IS NOT NULL AND {new_status} IN ('running', 'waiting', 'stuck')) THEN NULL
+            ELSE failure END";
+
+/// The columns of a commit that changes tags.
+const MORE_COLUMNS: &str = "
+        tags = CASE WHEN {changes_tags}::bool THEN {tags}::text ELSE tags END,";
+
 /// The wake time of a run after a new message; see `RunInfo::count_message`. `LEAST` ignores NULL.
 const WAKE_AT_AFTER_MESSAGE: &str = "CASE WHEN status IN ('running', 'waiting') THEN LEAST(wake_at, {now}) ELSE wake_at END";
 
@@ -76,29 +85,50 @@ macro_rules! statements {
 statements! {
     SESSION = "session" [] (lock_timeout, idle_timeout, is_own_pool);
     RUN = "run" [] (run);
-    LIST = "list" ["place" = "no <= {last_key}::bigint", "order" = "no DESC"]
-        (last_key, created_since, created_before, changed_since, changed_before, count);
+    LIST = "list" [
+        "place" = "(created, no) < ({before_created}::bigint, {before_number}::bigint) AND created >= {since}::bigint",
+        "order" = "created DESC, no DESC"]
+        (before_created, before_number, since, count);
     LIST_STATUS = "list" [
-        "place" = "status >= {status}::text AND (status, no) <= ({status}::text, {last_key}::bigint)",
-        "order" = "status DESC, no DESC"]
-        (last_key, created_since, created_before, changed_since, changed_before, count, status);
+        "place" = "(status, created) >= ({status}::text, {since}::bigint)
+            AND (status, created, no) < ({status}::text, {before_created}::bigint, {before_number}::bigint)",
+        "order" = "status DESC, created DESC, no DESC"]
+        (before_created, before_number, since, count, status);
     LIST_GRAPH = "list" [
-        "place" = "graph >= {graph}::text AND (graph, no) <= ({graph}::text, {last_key}::bigint)",
-        "order" = "graph DESC, no DESC"]
-        (last_key, created_since, created_before, changed_since, changed_before, count, graph);
+        "place" = "(graph, created) >= ({graph}::text, {since}::bigint)
+            AND (graph, created, no) < ({graph}::text, {before_created}::bigint, {before_number}::bigint)",
+        "order" = "graph DESC, created DESC, no DESC"]
+        (before_created, before_number, since, count, graph);
     LIST_BOTH = "list" [
-        "place" = "graph = {graph}::text AND status >= {status}::text AND (status, no) <= ({status}::text, {last_key}::bigint)",
-        "order" = "status DESC, no DESC"]
-        (last_key, created_since, created_before, changed_since, changed_before, count, status, graph);
+        "place" = "graph = {graph}::text AND (status, created) >= ({status}::text, {since}::bigint)
+            AND (status, created, no) < ({status}::text, {before_created}::bigint, {before_number}::bigint)",
+        "order" = "status DESC, created DESC, no DESC"]
+        (before_created, before_number, since, count, status, graph);
+    LIST_TAG = "list_tag" [] (before_created, before_number, since, count, key, value);
+    LIST_PREFIX = "list_prefix" [] (first, end, count);
+    REFUSED = "refused" [] (run);
     OVERDUE = "overdue" [] (due_for, count, versions);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
-    CREATE = "create" []
+    CREATE = "create" ["more" = ""]
         (run, graph, fingerprint, schema, instance, status, head, owner, lease, is_due, wake_at, deadline, from_run, from_seq, sum,
-         sequences, sums, headers, bodies);
-    COMMIT = "commit" ["new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
+         sequences, sums, headers, bodies, tags);
+    /// Creates a run with tags.
+    CREATE_TAGGED = "create" ["more" = include_str!("sql/create_more.sql")]
+        (run, graph, fingerprint, schema, instance, status, head, owner, lease, is_due, wake_at, deadline, from_run, from_seq, sum,
+         sequences, sums, headers, bodies, tags, tag_keys, tag_values);
+    COMMIT = "commit" [
+        "more" = "", "more_columns" = "", "new_failure" = NEW_FAILURE, "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS,
+        "new_deadline" = NEW_DEADLINE]
         (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
-         version_sum, takes, notifies, sequences, sums, headers, bodies);
+         sum_change, takes, notifies, sequences, sums, headers, bodies, failure);
+    /// A commit that changes tags or refuses messages.
+    COMMIT_MORE = "commit" [
+        "more" = include_str!("sql/commit_more.sql"), "more_columns" = MORE_COLUMNS, "new_failure" = NEW_FAILURE,
+        "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
+        (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
+         sum_change, takes, notifies, sequences, sums, headers, bodies, failure, changes_tags, tags, tag_keys, tag_values, refused,
+         reasons, refused_kept);
     FIND_COMMITTED = "find_committed" [] (run, instance, epoch, head, header);
     CLAIM = "claim" []
         (no, status, epoch, owner, lease, wake_at, takeovers, was_status, was_epoch, was_owner, was_lease_until, was_wake_at,
@@ -126,14 +156,16 @@ statements! {
     SEAL_RUN = "seal_run" [] (sum, no);
 }
 
-/// The tables, without the indexes of [`INDEXES_3`].
+/// The tables, without those of [`LISTS`].
 pub(super) const TABLES: &str = include_str!("sql/tables.sql");
-/// The indexes of format 3.
-pub(super) const INDEXES_3: &str = include_str!("sql/indexes_3.sql");
+/// The tag table and the indexes of lists.
+pub(super) const LISTS: &str = include_str!("sql/lists.sql");
 /// The migration from format 1 to 2, except for the checksums.
 pub(super) const UPGRADE_2: &str = include_str!("sql/upgrade_2.sql");
-/// The migration from format 2 to 3, without the indexes.
+/// The migration from format 2 to 3.
 pub(super) const UPGRADE_3: &str = include_str!("sql/upgrade_3.sql");
+/// The migration from format 3 to 4, without [`LISTS`].
+pub(super) const UPGRADE_4: &str = include_str!("sql/upgrade_4.sql");
 
 fn text(file: &str, own: &[(&str, &str)], parameters: &[&str]) -> String {
     let format = FORMAT.to_string();

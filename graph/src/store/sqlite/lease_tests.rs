@@ -68,7 +68,8 @@ fn lease(owner: &str) -> Lease {
 
 fn new_run(id: &str, lease: Option<Lease>) -> NewRun {
     let (id, graph, version) = (id.to_string(), "graph".to_string(), version());
-    NewRun { id, graph, version, instance: 7, from: None, lease, wake: Wake::Now, deadline: None }
+    let (wake, tags) = (Wake::Now, Default::default());
+    NewRun { id, graph, version, instance: 7, from: None, lease, wake, deadline: None, tags }
 }
 
 fn first_row() -> Vec<Row> {
@@ -292,6 +293,10 @@ fn c12_due_runs_stay_due_when_the_time_of_day_is_set_back() {
 
 /// Converts the tables back to format 2, with leases by the time of day.
 const BACK_TO_2: &str = "
+    DROP INDEX inbox_refused; DROP INDEX run_created; DROP INDEX run_status; DROP INDEX run_graph; DROP INDEX run_graph_status;
+    DROP TABLE tag; ALTER TABLE inbox DROP COLUMN refused;
+    ALTER TABLE run DROP COLUMN tags; ALTER TABLE run DROP COLUMN failure;
+    CREATE INDEX run_status ON run (status);
     DROP INDEX run_due; DROP INDEX run_leased;
     UPDATE run SET sum = (sum | lease_end) - (sum & lease_end), lease_end = lease_end + 1699999995000;
     UPDATE run SET sum = (sum | lease_end) - (sum & lease_end);

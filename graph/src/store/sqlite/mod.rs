@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `writer` | the writer thread, its queue and its transactions |
 //! | `write`, `lease`, `prune` | the jobs of the writer |
-//! | `read`, `overdue` | all queries |
+//! | `read`, `list`, `overdue` | all queries |
 //! | `schema` | the tables and their formats |
 //! | `file` | opening, creating and checking the file |
 //! | `wal` | SQLite's write-ahead log |
@@ -27,6 +27,9 @@ mod holders;
 mod lease;
 #[cfg(test)]
 mod lease_tests;
+mod list;
+#[cfg(test)]
+mod list_tests;
 mod overdue;
 mod prune;
 mod read;
@@ -38,8 +41,8 @@ mod writer;
 use super::hint::Hints;
 use super::limits::check_lease;
 use super::{
-    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, Release,
-    Renewed, Row, Rows, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
+    Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
+    Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use clock::{Clock, Now};
 use file::DbFile;
@@ -205,13 +208,14 @@ impl SqliteStore {
         while removed < count && skipped.len() < SKIPPED_MAX {
             let except = skipped.clone();
             let next = self.write(LIGHT, move |batch| prune::oldest_ended(batch, unchanged_for, &except)).await?;
-            let Some(key) = next else { break };
+            let Some((key, run)) = next else { break };
             match self.try_write(LIGHT, move |batch| prune::prune_one(batch, unchanged_for, key)).await {
                 Ok(true) => removed += 1,
                 Ok(false) => skipped.push(key),
                 Err(failed) if failed.is_corrupt => {
                     tracing::error!(
                         store = %self.path().display(),
+                        run,
                         key,
                         "an ended run was not removed: one of its pages is damaged; restore the store from a backup"
                     );
@@ -313,8 +317,8 @@ impl Store for SqliteStore {
         Box::pin(self.read_with(move |db, now| read::rows(db, now, &run, which, parts)))
     }
 
-    fn list(&self, filters: Vec<Filter>, after: Option<u64>, count: usize) -> StoreFuture<'_, RunList> {
-        Box::pin(self.read_with(move |db, now| read::list(db, now, filters, after, count)))
+    fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {
+        Box::pin(self.read_with(move |db, now| list::list(db, now, filters, after, count)))
     }
 
     fn overdue(&self, due_for: Duration, count: usize) -> StoreFuture<'_, Vec<OverdueRuns>> {
@@ -333,6 +337,11 @@ impl Store for SqliteStore {
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         let run = run.to_string();
         Box::pin(self.read_with(move |db, now| read::inbox(db, now, &run, after)))
+    }
+
+    fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
+        let run = run.to_string();
+        Box::pin(self.read_with(move |db, now| read::refused(db, now, &run)))
     }
 
     fn prune(&self, prune: Prune) -> StoreFuture<'_, u64> {

@@ -20,7 +20,7 @@ macro_rules! plausible_end {
 }
 
 const PRUNE_ROWS: &str = "DELETE FROM log WHERE run = ?1 AND seq < ?2 AND seq NOT IN (SELECT value FROM json_each(?3))";
-const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2 AND dedup IS NULL";
+const PRUNE_INBOX: &str = "DELETE FROM inbox WHERE run = ?1 AND taken_seq < ?2 AND dedup IS NULL AND refused IS NULL";
 const UPDATE_OLDEST: &str = "UPDATE run SET oldest = ?2, sum = ?3 WHERE no = ?1";
 /// The last end before a time and the first end after it. Both use the index.
 const ENDS_AROUND: &str = concat!(
@@ -40,7 +40,7 @@ const PRUNE_ENDED: &str =
     concat!("DELETE FROM run WHERE no IN (SELECT no FROM run WHERE ", removable!(), " ORDER BY ended, no LIMIT ?4)");
 const PRUNE_ONE: &str = concat!("DELETE FROM run WHERE no = ?4 AND ", removable!());
 const OLDEST_ENDED: &str = concat!(
-    "SELECT no FROM run WHERE ",
+    "SELECT no, id FROM run WHERE ",
     removable!(),
     " AND no NOT IN (SELECT value FROM json_each(?4)) ORDER BY ended, no LIMIT 1"
 );
@@ -72,15 +72,22 @@ pub(super) fn prune_ended(batch: &WriteTransaction<'_>, unchanged_for: Duration,
     Ok(Ok(removed as u64))
 }
 
-/// Returns the key of the next run that [`prune_ended`] would remove, except the given ones.
-pub(super) fn oldest_ended(batch: &WriteTransaction<'_>, unchanged_for: Duration, except: &[i64]) -> Done<Option<i64>> {
+/// Returns the key and the id of the next run that [`prune_ended`] would remove, except the given
+/// ones.
+pub(super) fn oldest_ended(
+    batch: &WriteTransaction<'_>,
+    unchanged_for: Duration,
+    except: &[i64],
+) -> Done<Option<(i64, String)>> {
     let old = last_end(batch, unchanged_for);
     if !ends_around(batch, old)?.allow_removal(store_name(batch)) {
         return Ok(Ok(None));
     }
     let except = format!("[{}]", except.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
     let wanted = params![old, batch.now.lease, EARLIEST.as_millis(), except];
-    Ok(Ok(batch.db.prepare_cached(OLDEST_ENDED)?.query_row(wanted, |row| row.get(0)).optional()?))
+    let oldest =
+        batch.db.prepare_cached(OLDEST_ENDED)?.query_row(wanted, |row| Ok((row.get(0)?, read::text(row, 1)?))).optional();
+    Ok(Ok(oldest?))
 }
 
 /// Removes one run, if [`prune_ended`] would still remove it.

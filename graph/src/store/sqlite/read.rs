@@ -7,12 +7,12 @@ use super::clock::{Now, shown_wake};
 use super::schema::sum_value;
 use super::writer::Done;
 use crate::store::error::StoreError;
-use crate::store::limits::{LIST_MAX, READ_BYTES_MAX, READ_ROWS_MAX, check_text};
-use crate::store::query::{Answer, Query, RowQuery, last_key};
+use crate::store::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_text};
+use crate::store::query::{Answer, RowQuery};
 use crate::store::row::{InboxMessage, NewMessage, Row};
-use crate::store::run_info::{DamagedRun, Filter, GraphVersion, Origin, RunInfo, RunList, RunStatus};
+use crate::store::run_info::{GraphVersion, Origin, RunCursor, RunInfo, RunStatus};
 use crate::store::time::Timestamp;
-use crate::store::{Parts, Rows};
+use crate::store::{Parts, RefusedMessage, Rows, RunFailure, Tags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -21,9 +21,11 @@ macro_rules! columns {
     () => {
         "no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, wake_at, takeovers, posted, from_run, \
          from_seq, created, changed, sum, instance, trouble, deadline, holder, \
-         ended"
+         ended, tags, failure"
     };
 }
+
+pub(super) use columns;
 
 const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
 /// Selects unclaimed runs of one version with a wake time in a range.
@@ -36,24 +38,6 @@ pub(super) const OVERDUE: &str = concat!(
 const RUN_BY_KEY: &str = concat!("SELECT ", columns!(), " FROM run WHERE no = ?1");
 const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
 
-/// The query of a list, with or without a status. SQLite chooses the index before it knows the
-/// parameters, so there are two.
-macro_rules! list {
-    ($status:literal) => {
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM run WHERE ",
-            $status,
-            " AND no <= ?1 AND (?3 IS NULL OR graph = ?3) AND (?4 IS NULL OR created >= ?4)
-    AND (?5 IS NULL OR created < ?5) AND (?6 IS NULL OR changed >= ?6) AND (?7 IS NULL OR changed < ?7) ORDER BY no DESC LIMIT ?8"
-        )
-    };
-}
-
-const LIST: &str = list!("?2 IS NULL");
-const LIST_OF_STATUS: &str = list!("status = ?2");
-
 const ROW: &str = "SELECT sum, header, CASE WHEN ?3 THEN body ELSE x'' END FROM log WHERE run = ?1 AND seq = ?2";
 
 /// Selects records of a run below its head. Without the head as a bound, the search would read into
@@ -62,6 +46,8 @@ const SEQUENCES: &str = "SELECT seq FROM log WHERE run = ?1 AND seq > ?2 AND seq
 
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
+
+const REFUSED: &str = "SELECT n, at, name, refused FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n";
 
 /// The damage of a run whose own row has an invalid column.
 pub(super) const WRONG_COLUMN: &str = "a column of the run's row has the wrong type or is out of range";
@@ -193,38 +179,18 @@ pub(super) fn scan(db: &Connection, now: Now, id: &str, after: u64) -> Done<Opti
     Ok(read.map(|rows| rows.last().map(|last| last.sequence).filter(|last| *last < head)))
 }
 
-/// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
-pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Option<u64>, count: usize) -> Done<RunList> {
-    let Some(query) = Query::new(filters) else { return Ok(Ok(RunList::default())) };
-    let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
-    let count = count.min(LIST_MAX);
-    let mut statement = db.prepare_cached(if query.status.is_some() { LIST_OF_STATUS } else { LIST })?;
-    let rows = statement.query_map(
-        params![
-            last_key(after),
-            query.status.map(RunStatus::as_str),
-            query.graph,
-            millis(query.created_since),
-            millis(query.created_before),
-            millis(query.changed_since),
-            millis(query.changed_before),
-            count as i64 + 1,
-        ],
-        |row| RunRow::read(row, now),
-    )?;
-    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-    let has_more = rows.len() > count;
-    rows.truncate(count);
-    let next = rows.last().filter(|_| has_more).map(|last| last.key as u64);
-    let mut list = RunList { next, ..RunList::default() };
-    for row in rows {
-        match row.checked() {
-            Ok(run) => list.runs.push(run.info),
-            Err(StoreError::Damaged { run, reason, .. }) => list.damaged.push(DamagedRun { run, reason }),
-            Err(other) => return Ok(Err(other)),
-        }
-    }
-    Ok(Ok(list))
+/// Reads the refused messages, as [`Store::refused`](crate::store::Store::refused) describes.
+pub(super) fn refused(db: &Connection, now: Now, id: &str) -> Done<Vec<RefusedMessage>> {
+    let key = match run(db, now, id)? {
+        Ok(run) => run.key,
+        Err(rejected) => return Ok(Err(rejected)),
+    };
+    let mut statement = db.prepare_cached(REFUSED)?;
+    let refused = statement.query_map([key], |row| {
+        let at = Timestamp::from_millis(row.get_ref(1)?.as_i64().unwrap_or(0));
+        Ok(RefusedMessage::new(number(row, 0).unwrap_or(0), text(row, 2)?, text(row, 3)?, at))
+    })?;
+    Ok(Ok(refused.collect::<rusqlite::Result<_>>()?))
 }
 
 /// Reads untaken messages, as [`Store::inbox`](crate::store::Store::inbox) describes.
@@ -276,7 +242,8 @@ fn damaged_message(row: &rusqlite::Row<'_>, id: &str) -> rusqlite::Result<NewMes
 
 /// A row of the table `run` before its checksum is verified.
 pub(super) struct RunRow {
-    key: i64,
+    /// The place of the run in lists.
+    pub(super) at: RunCursor,
     /// The row with its checksum, converted to the shown times; or the damage of the row.
     run: Result<(Run, i64), StoreError>,
 }
@@ -290,6 +257,8 @@ impl RunRow {
     /// Reads a row. Damage is stored in the result; only other failures are errors.
     pub(super) fn read(row: &rusqlite::Row<'_>, now: Now) -> rusqlite::Result<Self> {
         let key = row.get(0)?;
+        // A damaged time of another type is above all numbers in the order of the index.
+        let created = Timestamp::from_millis(row.get_ref(16)?.as_i64().unwrap_or(i64::MAX));
         let run = match read_columns(row, key, now) {
             Ok(Some(run)) => Ok(run),
             Ok(None) => Err("its status is unknown"),
@@ -300,7 +269,7 @@ impl RunRow {
             Ok(run) => Ok(run),
             Err(reason) => Err(StoreError::Damaged { run: text(row, 1)?, sequence: 0, reason }),
         };
-        Ok(Self { key, run })
+        Ok(Self { at: RunCursor { created, number: key }, run })
     }
 }
 
@@ -337,13 +306,18 @@ fn read_columns(row: &rusqlite::Row<'_>, key: i64, now: Now) -> rusqlite::Result
         from: from.transpose()?,
         created: Timestamp::from_millis(row.get(16)?),
         changed: Timestamp::from_millis(row.get(17)?),
+        tags: match Tags::of_stored(row.get::<_, Option<String>>(24)?.as_deref()) {
+            Some(tags) => tags,
+            None => return Err(rusqlite::Error::IntegralValueOutOfRange(24, 0)),
+        },
+        failure: RunFailure::of_stored(row.get(25)?),
     };
     let sum = row.get::<_, i64>(18)? ^ shown_xor_stored(&info, lease_end, wake_at);
     Ok(Some((Run { key, info, holder: row.get(22)?, read_wake: wake_at }, sum)))
 }
 
 /// Reads a column as text, even if it has another type.
-fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+pub(super) fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         other => format!("{other:?}"),
@@ -370,23 +344,4 @@ pub(super) fn is_corruption(error: &rusqlite::Error) -> bool {
 fn number(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn c11_list_by_status_uses_an_index() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(super::super::schema::TABLES).unwrap();
-        let plan = |query: &str| -> Vec<String> {
-            let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
-            let steps = statement.query_map([None::<i64>; 8], |row| row.get(3)).unwrap();
-            steps.collect::<rusqlite::Result<_>>().unwrap()
-        };
-        // Nothing is sorted, and a page starts where the previous one ended.
-        assert_eq!(plan(LIST_OF_STATUS), ["SEARCH run USING INDEX run_status (status=? AND rowid<?)"]);
-        assert_eq!(plan(LIST), ["SEARCH run USING INTEGER PRIMARY KEY (rowid<?)"]);
-    }
 }

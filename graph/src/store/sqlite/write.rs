@@ -6,28 +6,29 @@
 use super::read::{self, MIN_DEADLINE, Run};
 use super::writer::{Done, WriteTransaction};
 use crate::store::error::StoreError;
+use crate::store::limits::{REFUSED_MAX, cut_reason};
 use crate::store::message_kind::{CommandAction, InboxMessageKind, STRAY_MESSAGE};
 use crate::store::row::{NewMessage, Row, STRAY_ROW};
 use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
-use crate::store::{Claim, Commit, Committed, Held, NewRun};
+use crate::store::{Claim, Commit, Committed, Held, NewRun, Refusal, RunFailure};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, named_params, params};
 
 const CREATE: &str = "INSERT INTO run (no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_end, holder, wake_at,
-    takeovers, posted, from_run, from_seq, created, changed, instance, deadline, sum)
+    takeovers, posted, from_run, from_seq, created, changed, instance, deadline, tags, sum)
     VALUES (:no, :id, :graph, :fingerprint, :schema, :status, 1, :head, 1, :owner, :lease_end, :holder, :wake_at, 0, 0, :from_run, :from_seq,
-    :now, :now, :instance, :deadline, :sum)";
+    :now, :now, :instance, :deadline, :tags, :sum)";
 
 /// Updates every column that claims and releases may change.
 const SAVE_RUN: &str = "UPDATE run SET status = :status, epoch = :epoch, owner = :owner, lease_end = :lease_end, holder = :holder,
     wake_at = :wake_at, takeovers = :takeovers, trouble = :trouble, deadline = :deadline, fingerprint = :fingerprint, schema = :schema,
-    changed = :changed, ended = iif(:has_ended, :changed, NULL), sum = :sum WHERE no = :no";
+    changed = :changed, ended = iif(:has_ended, :changed, NULL), tags = :tags, failure = :failure, sum = :sum WHERE no = :no";
 
-/// Updates the columns of a commit that also changes status, wake time, deadline or version and
-/// does not release the run. The index of leases is not changed.
+/// Updates the columns of a commit that also changes status, wake time, deadline, version, tags or
+/// failure and does not release the run. The index of leases is not changed.
 const APPLY_COMMIT: &str =
     "UPDATE run SET status = ?2, wake_at = ?3, deadline = ?4, fingerprint = ?5, schema = ?6, ended = iif(?7, ?8, NULL),
-    sum = ?9 WHERE no = ?1";
+    sum = ?9, tags = ?10, failure = ?11 WHERE no = ?1";
 
 const INSERT: &str = "INSERT INTO log (run, seq, sum, header, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 
@@ -57,8 +58,9 @@ const FIND_COMMITTED: &str = "SELECT run.posted FROM run JOIN log ON log.run = r
 const NEXT_KEY: &str = "SELECT 1 + max(
     ifnull((SELECT max(seq) FROM sqlite_sequence WHERE name = 'run' AND typeof(seq) = 'integer' AND seq < 4611686018427387904), 0),
     ifnull((SELECT max(no) FROM run WHERE no BETWEEN 0 AND 4611686018427387903), 0))";
-/// Whether the log or the inbox has rows under a key.
-const HAS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM log WHERE run = ?1) OR EXISTS (SELECT 1 FROM inbox WHERE run = ?1)";
+/// Whether the log, the inbox or the tags have rows under a key.
+const HAS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM log WHERE run = ?1) OR EXISTS (SELECT 1 FROM inbox WHERE run = ?1)
+    OR EXISTS (SELECT 1 FROM tag WHERE run = ?1)";
 
 /// Finds an earlier message with the same dedup text. A damaged message may have a number of
 /// another type.
@@ -72,6 +74,13 @@ const REMOVE_MESSAGE: &str = "DELETE FROM inbox WHERE run = ?1 AND n = ?2";
 const INSERT_MESSAGE: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const UPDATE_POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
+const REFUSE: &str =
+    "UPDATE inbox SET taken_seq = ?3, refused = ?4, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
+/// Keeps the last refused messages in the list. The others count as taken.
+const FORGET_REFUSED: &str = "UPDATE inbox SET refused = NULL WHERE run = ?1 AND refused IS NOT NULL AND n <=
+    (SELECT n FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n DESC LIMIT 1 OFFSET ?2)";
+const REMOVE_TAGS: &str = "DELETE FROM tag WHERE run = ?1";
+const INSERT_TAG: &str = "INSERT OR IGNORE INTO tag (key, value, run_created, run) VALUES (?1, ?2, ?3, ?4)";
 
 /// Creates a run with its first rows.
 pub(super) fn create(batch: &WriteTransaction<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
@@ -91,6 +100,7 @@ pub(super) fn create(batch: &WriteTransaction<'_>, new: NewRun, rows: &[Row]) ->
     let run = Run { key: unused_key(batch.db)?, info, holder, read_wake: None };
     insert_run(batch, &run)?;
     insert_rows(batch.db, run.key, rows)?;
+    insert_tags(batch.db, &run)?;
     Ok(Ok(Claim { run: run.info, now }))
 }
 
@@ -123,6 +133,7 @@ fn insert_run(batch: &WriteTransaction<'_>, run: &Run) -> rusqlite::Result<()> {
         ":now": batch.now.wall.as_millis(),
         ":instance": info.instance as i64,
         ":deadline": info.deadline.map(Timestamp::as_millis),
+        ":tags": info.tags.stored(),
         ":sum": run.sum(batch.now),
     };
     batch.db.prepare_cached(CREATE)?.execute(values).map(drop)
@@ -146,6 +157,8 @@ pub(super) fn save_run(batch: &WriteTransaction<'_>, run: &Run) -> rusqlite::Res
         ":schema": info.version.schema,
         ":changed": info.changed.as_millis(),
         ":has_ended": info.status.has_ended(),
+        ":tags": info.tags.stored(),
+        ":failure": info.failure.as_ref().map(RunFailure::stored),
         ":sum": run.sum(batch.now),
     })
 }
@@ -188,6 +201,7 @@ pub(super) fn commit(batch: &WriteTransaction<'_>, commit: &Commit, head: u64) -
     for number in &commit.takes {
         take(batch.db, key, i64::try_from(*number).unwrap_or(i64::MAX), new_head as i64)?;
     }
+    refuse(batch.db, key, &commit.refuses, new_head as i64)?;
     if let Some(mut run) = before {
         (run.info.head, run.info.takeovers, run.info.trouble, run.info.changed) = (new_head, 0, None, batch.now.wall);
         apply_commit(batch, commit, run)?;
@@ -217,7 +231,7 @@ impl FoundRun {
 /// Returns whether a commit changes more of the run's row than `ADVANCE` does.
 fn changes_more(commit: &Commit, has_ended: bool) -> bool {
     let changes = commit.status.is_some() || commit.wake.is_some() || commit.version.is_some() || commit.deadline.is_some();
-    changes || commit.release || has_ended
+    changes || commit.release || has_ended || commit.tags.is_some() || commit.failure.is_some()
 }
 
 /// Reverts a commit whose rows cannot be inserted, because the log has a stray row in their place.
@@ -255,12 +269,41 @@ fn take(db: &Connection, key: i64, number: i64, sequence: i64) -> rusqlite::Resu
     }
 }
 
-/// Stores the status, wake time, deadline and version of a commit, and releases the run if asked.
+/// Takes messages that the run refuses, and keeps why.
+fn refuse(db: &Connection, key: i64, refuses: &[Refusal], sequence: i64) -> rusqlite::Result<()> {
+    for Refusal { number, reason } in refuses {
+        let number = i64::try_from(*number).unwrap_or(i64::MAX);
+        let values = params![key, number, sequence, cut_reason(reason.clone())];
+        match db.prepare_cached(REFUSE)?.execute(values) {
+            // A damaged message that cannot be updated is removed.
+            Err(error) if is_constraint(&error) => drop(db.prepare_cached(REMOVE_MESSAGE)?.execute([key, number])?),
+            refused => drop(refused?),
+        }
+    }
+    if !refuses.is_empty() {
+        db.prepare_cached(FORGET_REFUSED)?.execute(params![key, REFUSED_MAX as i64])?;
+    }
+    Ok(())
+}
+
+fn insert_tags(db: &Connection, run: &Run) -> rusqlite::Result<()> {
+    for (key, value) in run.info.tags.iter() {
+        db.prepare_cached(INSERT_TAG)?.execute(params![key, value, run.info.created.as_millis(), run.key])?;
+    }
+    Ok(())
+}
+
+/// Stores the status, wake time, deadline, version, tags and failure of a commit, and releases the
+/// run if asked.
 fn apply_commit(batch: &WriteTransaction<'_>, commit: &Commit, mut run: Run) -> rusqlite::Result<()> {
     run.info.apply_commit(commit, batch.now.wall);
     run.info.deadline = run.info.deadline.map(|at| at.max(MIN_DEADLINE));
     if let Some(version) = &commit.version {
         run.info.version.clone_from(version);
+    }
+    if commit.tags.is_some() {
+        batch.db.prepare_cached(REMOVE_TAGS)?.execute([run.key])?;
+        insert_tags(batch.db, &run)?;
     }
     if commit.release {
         run.info.release();
@@ -278,6 +321,8 @@ fn apply_commit(batch: &WriteTransaction<'_>, commit: &Commit, mut run: Run) -> 
         info.status.has_ended(),
         info.changed.as_millis(),
         run.sum(batch.now),
+        info.tags.stored(),
+        info.failure.as_ref().map(RunFailure::stored),
     ];
     batch.db.prepare_cached(APPLY_COMMIT)?.execute(values).map(drop)
 }

@@ -1,5 +1,6 @@
 -- The fence: updates the run's own row if instance, epoch and head match and the run is held. The
--- rows are inserted from the result.
+-- rows are inserted from the result. {more_columns} and {more} are empty, unless the commit changes
+-- tags or refuses messages.
 WITH advanced AS (
     UPDATE pleach_run
     SET head = {new_head}::bigint,
@@ -10,11 +11,12 @@ WITH advanced AS (
         wake_at = {new_wake_at},
         ended_at = CASE WHEN {new_status} IN ('running', 'waiting', 'stuck') THEN NULL ELSE {now} END,
         deadline = {new_deadline},
+        failure = {new_failure},
         owner = CASE WHEN {release}::bool THEN NULL ELSE owner END,
         lease_until = CASE WHEN {release}::bool THEN NULL ELSE lease_until END,
         fingerprint = COALESCE({fingerprint}::text, fingerprint),
-        schema = COALESCE({schema}::bigint, schema),
-        sum = sum # {version_sum}::bigint
+        schema = COALESCE({schema}::bigint, schema),{more_columns}
+        sum = sum # {sum_change}::bigint
             # head # {new_head}::bigint
             # COALESCE(wake_at, -1) # COALESCE({new_wake_at}, -1)
             # COALESCE(deadline, 0) # COALESCE({new_deadline}, 0)
@@ -25,7 +27,7 @@ WITH advanced AS (
         AND head = {head}::bigint
         AND owner IS NOT NULL
         AND {known_format}
-    RETURNING no, posted
+    RETURNING no, posted, created
 ), logged AS (
     INSERT INTO pleach_log (run, seq, sum, header, body)
     SELECT advanced.no, r.seq, r.sum, r.header, r.body
@@ -36,6 +38,6 @@ WITH advanced AS (
     SET taken_seq = {new_head}::bigint, payload = ''::bytea
     FROM advanced
     WHERE i.run = advanced.no AND i.n = ANY ({takes}::bigint[]) AND i.taken_seq IS NULL
-)
+){more}
 SELECT posted, {now} AS now, {durable}, CASE WHEN {notifies}::bool THEN pg_notify('pleach', '')::text END
 FROM advanced

@@ -1,11 +1,12 @@
--- {sum} is the checksum without the times, which the database adds.
+-- {sum} is the checksum without the times, which the database adds. {more} inserts the tags of a run
+-- that has some.
 WITH created_run AS (
     INSERT INTO pleach_run (
         id, graph, fingerprint, schema, instance, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-        from_run, from_seq, created, changed, deadline, sum
+        from_run, from_seq, created, changed, deadline, tags, sum
     )
     SELECT {run}::text, {graph}::text, {fingerprint}::text, {schema}::bigint, {instance}::bigint, {status}::text, 1, {head}::bigint, 1,
-        {owner}::text, t.lease_until, t.wake_at, 0, 0, {from_run}::text, {from_seq}::bigint, t.now, t.now, t.deadline,
+        {owner}::text, t.lease_until, t.wake_at, 0, 0, {from_run}::text, {from_seq}::bigint, t.now, t.now, t.deadline, {tags}::text,
         {sum}::bigint # t.now # COALESCE(t.lease_until, -1) # COALESCE(t.wake_at, -1) # COALESCE(t.deadline, 0)
     FROM (
         SELECT {now} AS now,
@@ -21,7 +22,7 @@ WITH created_run AS (
     SELECT created_run.no, r.seq, r.sum, r.header, r.body
     FROM created_run,
         unnest({sequences}::bigint[], {sums}::bigint[], {headers}::bytea[], {bodies}::bytea[]) AS r (seq, sum, header, body)
-)
+){more}
 SELECT {columns}, created AS now, {durable},
     CASE WHEN owner IS NULL THEN pg_notify('pleach', '')::text END
 FROM created_run

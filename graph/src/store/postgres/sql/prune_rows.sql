@@ -18,7 +18,7 @@ WITH pruned AS (
     RETURNING 1
 ), emptied AS (
     DELETE FROM pleach_inbox i USING pruned
-    WHERE i.run = pruned.no AND i.taken_seq < pruned.before AND i.dedup IS NULL
+    WHERE i.run = pruned.no AND i.taken_seq < pruned.before AND i.dedup IS NULL AND i.refused IS NULL
 )
 SELECT (SELECT count(*) FROM removed)
 FROM pruned

@@ -1,4 +1,4 @@
--- The tables of format 3. `changed` is in no index, so a commit that only appends rows changes no
+-- The tables of format 4, without those of `lists`. `changed` is in no index, so a commit that only appends rows changes no
 -- index.
 CREATE TABLE pleach_run (
     no          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -23,7 +23,9 @@ CREATE TABLE pleach_run (
     sum         bigint NOT NULL DEFAULT 0,
     instance    bigint NOT NULL DEFAULT 0,
     trouble     text,
-    deadline    bigint
+    deadline    bigint,
+    tags        text,
+    failure     text
 ) WITH (fillfactor = 70);
 
 CREATE TABLE pleach_log (
@@ -44,12 +46,15 @@ CREATE TABLE pleach_inbox (
     sum       bigint NOT NULL,
     taken_seq bigint,
     payload   bytea NOT NULL,
+    refused   text,
     PRIMARY KEY (run, n),
     UNIQUE (run, dedup)
 );
 
 CREATE INDEX pleach_inbox_untaken ON pleach_inbox (run, n) WHERE taken_seq IS NULL;
 CREATE INDEX pleach_run_ended ON pleach_run (ended_at) WHERE ended_at IS NOT NULL;
+-- Claims by graph, fingerprint and schema.
+CREATE INDEX pleach_run_due ON pleach_run (graph, fingerprint, schema, GREATEST(wake_at, lease_until)) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE pleach_format (format bigint NOT NULL);
-INSERT INTO pleach_format VALUES (3);
+INSERT INTO pleach_format VALUES (4);

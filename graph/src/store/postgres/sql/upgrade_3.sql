@@ -5,4 +5,5 @@ ALTER TABLE pleach_run
     ADD COLUMN trouble text,
     ADD COLUMN deadline bigint;
 DROP INDEX pleach_run_due;
+CREATE INDEX pleach_run_due ON pleach_run (graph, fingerprint, schema, GREATEST(wake_at, lease_until)) WHERE wake_at IS NOT NULL;
 UPDATE pleach_format SET format = 3;
