@@ -139,13 +139,14 @@ pub(super) fn check_lease(length: Duration) -> Result<(), StoreError> {
 }
 
 /// Shortens a reason to [`REASON_BYTES_MAX`] bytes, at a character boundary.
-pub(super) fn cut_reason(mut reason: String) -> String {
+pub(super) fn cut_reason(reason: String) -> String {
+    // Databases do not accept a NUL in a text.
+    let mut reason = reason.replace('\0', "\u{fffd}");
     if reason.len() > REASON_BYTES_MAX {
         let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
         reason.truncate(end);
     }
-    // Databases do not accept a NUL in a text.
-    reason.replace('\0', "\u{fffd}")
+    reason
 }
 
 pub(crate) fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {
