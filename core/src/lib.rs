@@ -95,7 +95,7 @@ pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
 pub use events::annotated::AnnotatedError;
 pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
-pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint};
+pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint, Recovery};
 pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, UnexpectedExit};
 pub use events::give_ups::GIVE_UPS_KEPT_MAX;
 pub use events::health_report::{HEALTH_REPORTS_MAX, HealthReport, Problem};

@@ -3,7 +3,8 @@
 use crate::Error;
 #[cfg(feature = "tokio")]
 use crate::runtime::TokioRuntime;
-use pleach_core::{BuildSystem, Event, EventKinds, GaveUp, MountError, Mounted, Runtime, Scope, System, SystemBuilder};
+use crate::telemetry::SystemLog;
+use pleach_core::{BuildSystem, MountError, Mounted, Runtime, Scope, System, SystemBuilder};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -11,8 +12,14 @@ use std::sync::Arc;
 ///
 /// Dropping it cancels everything in it; [`shutdown`](System::shutdown) lets actors handle queued
 /// messages first. It derefs to [`System`], which has all other methods.
+///
+/// What an operator must know is logged through `tracing`, without any set-up: restarts, supervisors
+/// that give up, full mailboxes, long handlers, dead letters. `docs/telemetry.md` lists the targets.
 #[derive(Debug)]
-pub struct ActorSystem(System);
+pub struct ActorSystem {
+    system: System,
+    log: Arc<SystemLog>,
+}
 
 impl ActorSystem {
     /// Starts a system called `name` on the current Tokio runtime.
@@ -29,9 +36,19 @@ impl ActorSystem {
         SystemBuilder::new(name)
     }
 
+    /// Asks the `tracing` subscriber again which lines it wants.
+    ///
+    /// Starts and ends (`DEBUG`), the time of handlers and dead letters (`WARN`) cost a program
+    /// something only while a subscriber wants these lines. A system asks when it is built and
+    /// whenever it writes another line. Call this after you have changed the level at run time, or
+    /// installed the subscriber after the system was built.
+    pub fn refresh_log_levels(&self) {
+        self.log.refresh();
+    }
+
     /// Makes this system a child of a scope of another system. See [`System::mount`].
     pub fn mount(self, scope: &Scope) -> Result<Mounted, MountError> {
-        self.0.mount(scope)
+        self.system.mount(scope)
     }
 }
 
@@ -39,14 +56,11 @@ impl Deref for ActorSystem {
     type Target = System;
 
     fn deref(&self) -> &System {
-        &self.0
+        &self.system
     }
 }
 
 /// Builds an [`ActorSystem`]; from [`ActorSystem::builder`].
-///
-/// The system logs each supervisor that gives up and each unhandled failure as an error, with
-/// `tracing`.
 ///
 /// ```
 /// use pleach::prelude::*;
@@ -73,27 +87,8 @@ impl BuildSystem for ActorSystem {
     }
 
     fn from_system(system: System) -> Self {
-        system.hub().listen_to(EventKinds::UNHANDLED | EventKinds::GAVE_UP, log_permanent_stop);
-        Self(system)
-    }
-}
-
-/// Logs what has stopped permanently, with the consequence.
-fn log_permanent_stop(event: &Event) {
-    match event {
-        Event::GaveUp(gave_up) => {
-            let GaveUp { supervisor, child, restarts, stopped, left, .. } = gave_up;
-            tracing::error!(%supervisor, %child, restarts, stopped, left, "{gave_up}");
-        }
-        Event::Unhandled(failure) => {
-            let (origin, path, incarnation) = (failure.origin(), failure.path(), failure.incarnation());
-            let reason = failure.reason();
-            tracing::error!(
-                %origin, %path, incarnation, %reason,
-                "{origin} failed and no supervisor handled it; it is not restarted, and the other children of {path} keep running"
-            );
-        }
-        _ => {}
+        let log = SystemLog::start(&system);
+        Self { system, log }
     }
 }
 

@@ -24,5 +24,5 @@
 
 pub use pleach_core::{
     DeadLetter, DeadLetterReason, Event, EventHub, EventKinds, EventSubscription, GaveUp, LONG_HANDLER_DEFAULT, Lint,
-    ListenerHandle, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
+    ListenerHandle, Recovery, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
 };

@@ -196,7 +196,7 @@ fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> R
     if !details.timeout.is_set() {
         return Err(AskError::Cycle(cycle.paths()));
     }
-    edge.target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::AskCycle(cycle.paths())));
+    edge.target.node().events().emit(EventKinds::WAIT_CYCLES, || Event::Lint(Lint::AskCycle(cycle.paths())));
     Ok(())
 }
 

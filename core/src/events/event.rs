@@ -79,6 +79,8 @@ pub enum Event {
     DeadLetter(DeadLetter),
     /// A likely mistake, reported before it does harm.
     Lint(Lint),
+    /// What a lint reported is over.
+    Recovered(Recovery),
     /// A subscriber was too slow and missed this many events, which are older than the next one.
     /// Only subscriptions deliver this event.
     Missed(u64),
@@ -106,19 +108,32 @@ impl EventKinds {
     /// Failures that no supervisor handled: [`Event::Unhandled`].
     pub const UNHANDLED: Self = Self(1 << 1);
     /// Messages that were accepted and not handled: [`Event::DeadLetter`].
-    pub const DEAD_LETTERS: Self = Self(1 << 2);
+    pub const DEAD_LETTERS: Self = Self(Self::LOST.0 | Self::CONFLATED.0);
+    /// Dead letters, except those that a conflated mailbox replaced as it should.
+    pub const LOST: Self = Self(1 << 2);
+    /// Dead letters that a newer message replaced in a conflated mailbox.
+    pub const CONFLATED: Self = Self(1 << 7);
     /// Starts and ends: [`Event::Started`], [`Event::Restarted`], [`Event::Suspended`],
     /// [`Event::Resumed`], [`Event::Ended`].
     pub const LIFECYCLE: Self = Self(1 << 3);
-    /// Likely mistakes: [`Event::Lint`]. Handlers are timed while at least one listener wants
-    /// these.
-    pub const LINTS: Self = Self(1 << 4);
+    /// Likely mistakes: [`Event::Lint`]. Includes [`LONG_HANDLERS`](Self::LONG_HANDLERS).
+    pub const LINTS: Self = Self(Self::LONG_HANDLERS.0 | Self::MAILBOXES.0 | Self::WAIT_CYCLES.0);
+    /// Handlers that take long: [`Lint::LongHandler`]. Handlers are timed while at least one
+    /// listener wants these.
+    pub const LONG_HANDLERS: Self = Self(1 << 4);
+    /// Mailboxes that fill up: [`Lint::MailboxFilling`].
+    pub const MAILBOXES: Self = Self(1 << 8);
+    /// Wait cycles: [`Lint::AskCycle`] and [`Lint::SendCycle`].
+    pub const WAIT_CYCLES: Self = Self(1 << 9);
+    /// The end of what a lint reported: [`Event::Recovered`]. Only lints that a listener wants are
+    /// followed.
+    pub const RECOVERIES: Self = Self(1 << 10);
     /// Decisions of supervisors about failures: [`Event::Decided`].
     pub const DECISIONS: Self = Self(1 << 5);
     /// Supervisors that exceeded their restart limit: [`Event::GaveUp`].
     pub const GAVE_UP: Self = Self(1 << 6);
     /// Every kind, including kinds added later.
-    pub const ALL: Self = Self((1 << 7) - 1);
+    pub const ALL: Self = Self((1 << 11) - 1);
 
     /// Returns whether this set contains every kind of `other`.
     pub const fn contains(self, other: Self) -> bool {
@@ -149,9 +164,13 @@ impl fmt::Debug for EventKinds {
         let named = [
             (Self::FAILURES, "FAILURES"),
             (Self::UNHANDLED, "UNHANDLED"),
-            (Self::DEAD_LETTERS, "DEAD_LETTERS"),
+            (Self::LOST, "LOST"),
+            (Self::CONFLATED, "CONFLATED"),
             (Self::LIFECYCLE, "LIFECYCLE"),
-            (Self::LINTS, "LINTS"),
+            (Self::LONG_HANDLERS, "LONG_HANDLERS"),
+            (Self::MAILBOXES, "MAILBOXES"),
+            (Self::WAIT_CYCLES, "WAIT_CYCLES"),
+            (Self::RECOVERIES, "RECOVERIES"),
             (Self::DECISIONS, "DECISIONS"),
             (Self::GAVE_UP, "GAVE_UP"),
         ];
@@ -160,7 +179,7 @@ impl fmt::Debug for EventKinds {
 }
 
 /// A supervisor exceeded its restart limit. `Display` writes one sentence with the consequence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GaveUp {
     /// The supervisor: a scope, an actor or a pool.
@@ -175,11 +194,13 @@ pub struct GaveUp {
     pub stopped: usize,
     /// How many siblings of `child` continue.
     pub left: usize,
+    /// The failure that exceeded the limit.
+    pub failure: FailureInfo,
 }
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { supervisor, child, restarts, window, stopped, left } = self;
+        let Self { supervisor, child, restarts, window, stopped, left, .. } = self;
         if *left > 0 {
             let others = if *left == 1 { "other continues" } else { "others continue" };
             return write!(
@@ -199,6 +220,8 @@ pub struct DeadLetter {
     pub to: ActorPath,
     /// The message as formatted by `Props::describe`, or else the name of its type.
     pub message: Cow<'static, str>,
+    /// The name of the message type. Unlike `message` it never shows what the message contains.
+    pub message_type: &'static str,
     /// Why the message was not handled.
     pub reason: DeadLetterReason,
 }
@@ -222,6 +245,13 @@ pub enum DeadLetterReason {
     Conflated,
     /// Its handler failed, and the `Props` turn failed messages into dead letters.
     HandlerFailed,
+}
+
+impl DeadLetterReason {
+    /// Returns the kind of a dead letter with this reason.
+    pub(crate) fn kind(self) -> EventKinds {
+        if self == Self::Conflated { EventKinds::CONFLATED } else { EventKinds::LOST }
+    }
 }
 
 /// A likely mistake that the runtime noticed; part of [`Event::Lint`].
@@ -255,6 +285,30 @@ pub enum Lint {
         message: Cow<'static, str>,
         /// How long the handler has been running.
         running_for: Duration,
+    },
+}
+
+/// The end of what a [`Lint`] reported; part of [`Event::Recovered`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// The handler that [`Lint::LongHandler`] named has returned, failed or was dropped.
+    HandlerReturned {
+        /// The actor that ran the handler.
+        path: ActorPath,
+        /// The type name of the message.
+        message: Cow<'static, str>,
+        /// How long the handler ran.
+        ran_for: Duration,
+    },
+    /// The mailbox that [`Lint::MailboxFilling`] named is less than half full again.
+    MailboxDrained {
+        /// The actor that owns the mailbox.
+        path: ActorPath,
+        /// How many messages are queued.
+        queued: usize,
+        /// The capacity of the mailbox.
+        capacity: usize,
     },
 }
 

@@ -51,6 +51,9 @@ struct FailureRecord {
     reason: Arc<Reason>,
     restarts: u32,
     window: Duration,
+    /// The restart limit, and the wait before the restart, once it was decided.
+    restart_limit: Option<u32>,
+    restart_delay: Option<Duration>,
     stage: EscalationStage,
     at: Instant,
     message: Option<Cow<'static, str>>,
@@ -89,6 +92,8 @@ impl FailureInfo {
             reason: Arc::new(reason),
             restarts: 0,
             window: Duration::ZERO,
+            restart_limit: None,
+            restart_delay: None,
             stage: EscalationStage::Initial,
             at,
             message: None,
@@ -173,6 +178,18 @@ impl FailureInfo {
         self.0.window
     }
 
+    /// Returns how many restarts the supervisor allows within [`window`](Self::window). `None`
+    /// before it has decided, and without a limit.
+    pub fn restart_limit(&self) -> Option<u32> {
+        self.0.restart_limit
+    }
+
+    /// Returns how long the supervisor waits before the restart. `None` if it has not decided to
+    /// restart.
+    pub fn restart_delay(&self) -> Option<Duration> {
+        self.0.restart_delay
+    }
+
     /// Returns how far the failure has been escalated.
     pub fn stage(&self) -> EscalationStage {
         self.0.stage
@@ -247,6 +264,12 @@ impl FailureInfo {
         record.window = window;
     }
 
+    /// Records the decision: the restart limit, and the wait if it is a restart.
+    pub(crate) fn set_decision(&mut self, restart_limit: Option<u32>, restart_delay: Option<Duration>) {
+        let record = self.record_mut();
+        (record.restart_limit, record.restart_delay) = (restart_limit, restart_delay);
+    }
+
     /// Returns the failure with this restart count and window.
     #[must_use]
     pub fn with_restarts(mut self, restarts: u32, window: Duration) -> Self {
@@ -255,7 +278,7 @@ impl FailureInfo {
     }
 
     /// Returns whether both are the same occurrence, possibly at different levels of escalation.
-    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0.reason, &other.0.reason)
     }
 

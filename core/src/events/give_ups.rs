@@ -58,7 +58,9 @@ impl GiveUps {
         }
         let before = self.state.with(|kept| {
             let before = core::mem::take(&mut kept.newest);
-            kept.newest = before.iter().filter(|one| !over.contains(one)).cloned().collect();
+            let is_over =
+                |one: &(Instant, GaveUp)| over.iter().any(|(at, gave_up)| *at == one.0 && gave_up.child == one.1.child);
+            kept.newest = before.iter().filter(|one| !is_over(one)).cloned().collect();
             before
         });
         drop(before);

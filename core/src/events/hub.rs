@@ -25,17 +25,18 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicUsize as CoreAtomicUsize;
 
-/// How many trees have a listener for lints, and how many for lifecycle events.
+/// How many trees have a listener for long handlers, and how many for lifecycle events.
 ///
 /// These are hints for the hot path: while a hint is 0, no batch of messages and no start or end
 /// has to look up the listeners of its tree. While it is not 0, each tree checks its own listeners.
-static TREES_WANTING_LINTS: CoreAtomicUsize = CoreAtomicUsize::new(0);
+static TREES_TIMING_HANDLERS: CoreAtomicUsize = CoreAtomicUsize::new(0);
 static TREES_WANTING_LIFECYCLE: CoreAtomicUsize = CoreAtomicUsize::new(0);
 
-/// Returns whether any tree of the process wants lints, so that handlers may have to be timed.
+/// Returns whether any tree of the process wants long handlers, so that handlers may have to be
+/// timed.
 #[inline]
-pub(crate) fn any_tree_wants_lints() -> bool {
-    TREES_WANTING_LINTS.load(Ordering::Relaxed) != 0
+pub(crate) fn any_tree_times_handlers() -> bool {
+    TREES_TIMING_HANDLERS.load(Ordering::Relaxed) != 0
 }
 
 /// Returns whether any tree of the process wants lifecycle events.
@@ -121,6 +122,18 @@ impl ListenerHandle {
     /// running.
     pub fn stop(self) {
         self.0.unregister();
+    }
+
+    /// Returns the hub, while its tree exists. Unlike a hub, this handle keeps no callback alive.
+    pub fn hub(&self) -> Option<EventHub> {
+        self.0.events.upgrade().map(|events| EventHub { events })
+    }
+
+    /// Replaces the kinds that the callback gets. Nothing happens if the tree is gone.
+    pub fn set_kinds(&self, kinds: EventKinds) {
+        if let Some(events) = self.0.events.upgrade() {
+            events.set_kinds(self.0.id, kinds);
+        }
     }
 }
 
@@ -267,6 +280,15 @@ impl Events {
         drop(before);
     }
 
+    fn set_kinds(&self, id: usize, kinds: EventKinds) {
+        let before = self.listeners.with(|listeners| {
+            let mut all: Vec<_> = listeners.all.iter().cloned().collect();
+            all.iter_mut().filter(|registered| registered.id == id).for_each(|registered| registered.kinds = kinds);
+            self.replace(listeners, all)
+        });
+        drop(before);
+    }
+
     /// Replaces the list. Returns the earlier one, which the caller drops outside of the lock.
     fn replace(&self, listeners: &mut Listeners, all: Vec<RegisteredListener>) -> Arc<Vec<RegisteredListener>> {
         let wanted = all.iter().fold(EventKinds::NONE, |wanted, registered| wanted | registered.kinds);
@@ -277,7 +299,9 @@ impl Events {
 }
 
 fn update_hints(before: u32, after: u32) {
-    for (kind, trees) in [(EventKinds::LINTS, &TREES_WANTING_LINTS), (EventKinds::LIFECYCLE, &TREES_WANTING_LIFECYCLE)] {
+    for (kind, trees) in
+        [(EventKinds::LONG_HANDLERS, &TREES_TIMING_HANDLERS), (EventKinds::LIFECYCLE, &TREES_WANTING_LIFECYCLE)]
+    {
         let wanted = |bits| bits & kind.bits() != 0;
         match (wanted(before), wanted(after)) {
             (false, true) => drop(trees.fetch_add(1, Ordering::Relaxed)),

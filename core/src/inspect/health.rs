@@ -335,7 +335,7 @@ fn full(info: &MemberInfo, actor: &ActorInfo, for_at_least: Duration) -> HealthR
 
 impl HealthReason {
     fn of_give_up(gave_up: GaveUp, ago: Duration) -> Self {
-        let GaveUp { supervisor, child, restarts, window, stopped, left } = gave_up;
+        let GaveUp { supervisor, child, restarts, window, stopped, left, .. } = gave_up;
         Self::GaveUp { supervisor, child, restarts, window, stopped: stopped as u64, left: left as u64, ago }
     }
 

@@ -38,6 +38,7 @@
 //! | `STASH_CHANGED` | `stash`, `unstash` | `settle_stash` |
 //! | `TIME_HANDLERS` | `begin_batch`, `time_next_handler` | `stop_stopwatch` |
 //! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
+//! | `DRAINED` | the queue, once a reported backlog is below half | `apply_control` |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |
 //! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
 //! | `MAILBOX_EMPTY` | `begin_exit`, if every accepted message was taken | never |
@@ -94,6 +95,9 @@ pub(crate) const BEHAVIOUR: u32 = 1 << 17;
 pub(crate) const WAITING_TO_RESTART: u32 = 1 << 18;
 /// The mailbox was closed at the final exit, and every accepted message was taken.
 pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
+
+/// A mailbox that was reported as filling up is less than half full again.
+pub(crate) const DRAINED: u32 = 1 << 20;
 
 /// Bits that do not keep an idle receiver from parking.
 pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR;

@@ -231,13 +231,14 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;
         let message = self.state.with(|state| {
-            if state.closed || self.control_word() != 0 || !state.no_send_waits() {
+            // The end of a backlog is reported by a batch.
+            if state.closed | state.high_water_reported || self.control_word() != 0 || !state.no_send_waits() {
                 return None;
             }
             let message = state.messages.take_single()?;
             state.last_batch_len = 1;
             self.count_taken();
-            state.refresh_credits(&self.taken);
+            state.refresh_credits(&self.taken, &self.control_word);
             state.receiver = ReceiverState::Idle;
             replaced = state.store_waker(waker);
             Some(message)
@@ -254,13 +255,13 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
             let mut replaced = None;
             let found = self.state.with(|state| {
                 if state.messages.take_batch(batch, &mut state.last_batch_len) {
-                    state.refresh_credits(&self.taken);
+                    state.refresh_credits(&self.taken, &self.control_word);
                     return None;
                 }
                 let next = self.any().without_message(state, may_park);
                 if let WithoutMessage::Park = next {
                     state.messages.keep_small_chunk(batch);
-                    state.refresh_credits(&self.taken);
+                    state.refresh_credits(&self.taken, &self.control_word);
                     replaced = state.store_waker(waker);
                 }
                 Some(next)

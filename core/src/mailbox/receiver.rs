@@ -52,13 +52,17 @@ impl<U: Default, H> AnyQueue<U, H> {
 
     /// After a message was pushed. Stores the waker of an idle receiver in `receiver`.
     pub(super) fn finish_push(&self, state: &mut AnyQueueState<U>, receiver: &mut Option<Waker>) -> Option<HighWater> {
-        state.refresh_credits(&self.taken);
+        state.refresh_credits(&self.taken, &self.control_word);
         *receiver = state.unpark_if_idle();
-        state.check_high_water(&self.taken)
+        state.check_high_water(&self.taken, &self.control_word)
     }
 
     /// Decides what a receiver does that has found no message. It parks only if `may_park`.
     pub(super) fn without_message(&self, state: &mut AnyQueueState<U>, may_park: bool) -> WithoutMessage {
+        if state.high_water_reported {
+            // The backlog has ended, which sets a control bit.
+            state.refresh_credits(&self.taken, &self.control_word);
+        }
         if self.control_word() & !control::PASSIVE != 0 {
             return WithoutMessage::Control;
         }
@@ -162,6 +166,11 @@ impl<U: Default, H> AnyQueue<U, H> {
             wakers::wake_each(senders);
         }
         empty
+    }
+
+    /// Returns how many messages may be queued.
+    pub(crate) fn capacity(&self) -> usize {
+        self.state.with(|state| state.capacity as usize)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

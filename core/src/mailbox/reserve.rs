@@ -125,8 +125,8 @@ impl<U: Default, H> AnyQueue<U, H> {
     fn reserve_locked(&self, state: &mut AnyQueueState<U>, reservation: Reservation) -> Reserved {
         state.accepted = state.accepted.wrapping_add(1);
         state.cold().reserved += 1;
-        let high_water = state.check_high_water(&self.taken);
-        state.refresh_credits(&self.taken);
+        let high_water = state.check_high_water(&self.taken, &self.control_word);
+        state.refresh_credits(&self.taken, &self.control_word);
         (reservation, high_water)
     }
 
@@ -225,7 +225,7 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
                     oldest.map(|oldest| (oldest, Some(reason)))
                 }
             };
-            state.refresh_credits(&self.taken);
+            state.refresh_credits(&self.taken, &self.control_word);
             (rejected, state.unpark_if_idle())
         });
         wakers::wake_each(waker);

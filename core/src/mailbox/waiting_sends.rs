@@ -155,7 +155,7 @@ impl<U: Default, H> AnyQueue<U, H> {
 
     /// Updates the credits and the control bit after sends have left the waiting list.
     pub(super) fn refresh_after_admission(&self, state: &mut AnyQueueState<U>) {
-        state.refresh_credits(&self.taken);
+        state.refresh_credits(&self.taken, &self.control_word);
         if state.no_send_waits() {
             self.control_word.fetch_and(!control::WAITING_SENDS, Ordering::Relaxed);
         }

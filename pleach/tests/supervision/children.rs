@@ -149,6 +149,7 @@ fn s13_events_during_a_group_stop_do_not_stall_it() {
             assert_eq!(child.counts().handled, handled + 1, "{} is stuck", child.path());
         }
         sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
+        sim.settle();
         assert_eq!(sim.tasks_alive(), 0);
     });
 }

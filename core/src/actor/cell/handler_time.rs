@@ -1,4 +1,4 @@
-//! Measures how long handlers run, only while a listener wants lints.
+//! Measures how long handlers run, only while a listener wants long handlers.
 //!
 //! The control bit `TIME_HANDLERS` enables it. The bit is set with each batch of messages, so the
 //! loop, which checks the control word before every message, gets here between two handlers. The
@@ -10,10 +10,11 @@
 //! 2. The bit is cleared before the actor looks for more messages, so it never keeps an actor from
 //!    going idle.
 //! 3. A handler is reported at most once: at the limit if it is pending then, else when it returns.
+//!    Each report is followed by one that it has returned, failed or was dropped.
 
 use crate::actor::cell::optional_state::Stopwatch;
 use crate::actor::cell::{AnyCell, Cell, CellOf};
-use crate::events::event::{Event, EventKinds, Lint};
+use crate::events::event::{Event, EventKinds, Lint, Recovery};
 use crate::events::hub;
 use crate::mailbox::control;
 use alloc::borrow::Cow;
@@ -22,10 +23,10 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 
 impl<S: ?Sized> CellOf<S> {
-    /// At the start of a batch: enables the measurement if any tree has a listener for lints.
+    /// At the start of a batch: enables the measurement if any tree has a listener for long handlers.
     #[inline]
     pub(super) fn begin_batch(&self) {
-        if hub::any_tree_wants_lints() {
+        if hub::any_tree_times_handlers() {
             self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
     }
@@ -36,7 +37,7 @@ impl<M: Send + 'static> Cell<M> {
     /// returns `None` if a listener may want the handler's time.
     #[inline]
     pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
-        if hub::any_tree_wants_lints() { None } else { self.mailbox.take_single(waker) }
+        if hub::any_tree_times_handlers() { None } else { self.mailbox.take_single(waker) }
     }
 }
 
@@ -55,8 +56,8 @@ impl AnyCell {
     pub(super) fn time_next_handler(&self, handles_next: bool) {
         self.stop_stopwatch();
         let tree = self.node().tree();
-        if handles_next && tree.events.wants(EventKinds::LINTS) {
-            let stopwatch = Box::new(Stopwatch { started_at: tree.runtime.now(), alarm: None });
+        if handles_next && tree.events.wants(EventKinds::LONG_HANDLERS) {
+            let stopwatch = Box::new(Stopwatch { started_at: tree.runtime.now(), alarm: None, is_reported: false });
             drop(self.set_stopwatch(Some(stopwatch)));
             self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
@@ -74,9 +75,12 @@ impl AnyCell {
     fn stop_stopwatch(&self) {
         self.mailbox.clear_bits(control::TIME_HANDLERS);
         if let Some(stopwatch) = self.set_stopwatch(None)
-            && let Some(running_for) = self.time_over_limit(&stopwatch)
+            && let Some(ran_for) = self.time_over_limit(&stopwatch)
         {
-            self.report_long_handler(running_for);
+            if !stopwatch.is_reported {
+                self.report_long_handler(ran_for);
+            }
+            self.report_returned(ran_for);
         }
     }
 
@@ -85,7 +89,12 @@ impl AnyCell {
     #[cold]
     fn check_stopwatch(&self, cx: &mut Context<'_>) {
         let Some(mut stopwatch) = self.set_stopwatch(None) else { return };
+        if stopwatch.is_reported {
+            return drop(self.set_stopwatch(Some(stopwatch)));
+        }
         if let Some(running_for) = self.time_over_limit(&stopwatch) {
+            (stopwatch.is_reported, stopwatch.alarm) = (true, None);
+            drop(self.set_stopwatch(Some(stopwatch)));
             return self.report_long_handler(running_for);
         }
         let tree = self.node().tree();
@@ -106,11 +115,21 @@ impl AnyCell {
     }
 
     fn report_long_handler(&self, running_for: Duration) {
-        self.node().events().emit(EventKinds::LINTS, || {
+        self.node().events().emit(EventKinds::LONG_HANDLERS, || {
             Event::Lint(Lint::LongHandler {
                 path: self.node().path(),
                 message: Cow::Borrowed(self.mailbox.message_type()),
                 running_for,
+            })
+        });
+    }
+
+    fn report_returned(&self, ran_for: Duration) {
+        self.node().events().emit(EventKinds::RECOVERIES, || {
+            Event::Recovered(Recovery::HandlerReturned {
+                path: self.node().path(),
+                message: Cow::Borrowed(self.mailbox.message_type()),
+                ran_for,
             })
         });
     }

@@ -11,7 +11,7 @@ use crate::base::catch;
 use crate::base::reason::Reason;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
-use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint};
+use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint, Recovery};
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::mailbox::control;
@@ -67,7 +67,19 @@ impl<S: ?Sized> CellOf<S> {
 #[cold]
 fn report_high_water(node: &Node, HighWater { queued, capacity }: HighWater) {
     let (queued, capacity) = (queued as usize, capacity as usize);
-    node.events().emit(EventKinds::LINTS, || Event::Lint(Lint::MailboxFilling { path: node.path(), queued, capacity }));
+    node.events().emit(EventKinds::MAILBOXES, || Event::Lint(Lint::MailboxFilling { path: node.path(), queued, capacity }));
+}
+
+impl AnyCell {
+    /// Reports that a mailbox, which was reported as filling up, is less than half full again.
+    #[cold]
+    pub(super) fn report_drained(&self) {
+        self.mailbox.clear_bits(control::DRAINED);
+        self.node().events().emit(EventKinds::RECOVERIES, || {
+            let (queued, capacity) = (self.mailbox.len(), self.mailbox.capacity());
+            Event::Recovered(Recovery::MailboxDrained { path: self.node().path(), queued, capacity })
+        });
+    }
 }
 
 impl<M: Send + 'static> Cell<M> {
@@ -119,7 +131,7 @@ impl<M: Send + 'static> Cell<M> {
     /// counted it already.
     #[cold]
     pub(crate) fn dead_letter(&self, message: M, reason: DeadLetterReason) {
-        if self.node().events().wants(EventKinds::DEAD_LETTERS) {
+        if self.node().events().wants(reason.kind()) {
             let description = self.describe(&message);
             self.any().report_dead_letter(description, reason);
         }
@@ -165,9 +177,10 @@ impl AnyCell {
     }
 
     fn report_dead_letter(&self, message: Cow<'static, str>, reason: DeadLetterReason) {
+        let message_type = self.mailbox.message_type();
         self.node()
             .events()
-            .emit(EventKinds::DEAD_LETTERS, || Event::DeadLetter(DeadLetter { to: self.node().path(), message, reason }));
+            .emit(reason.kind(), || Event::DeadLetter(DeadLetter { to: self.node().path(), message, message_type, reason }));
     }
 
     #[cold]

@@ -72,11 +72,13 @@ impl<M: Send + 'static> OwnerData for OptionalMessages<M> {
     }
 }
 
-/// Measures the running handler, while an event listener wants lints.
+/// Measures the running handler, while an event listener wants long handlers.
 pub(crate) struct Stopwatch {
     pub(crate) started_at: Instant,
     /// Wakes a pending handler at the time limit.
     pub(crate) alarm: Option<BoxFuture<'static, ()>>,
+    /// The handler has run for longer than the limit, which was reported.
+    pub(crate) is_reported: bool,
 }
 
 /// The timers, taken out of the lock while they are used. They are put back even if one of their

@@ -96,7 +96,12 @@ impl AnyTask {
         for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
             match self.part.poll_dead_letter(reason, waker) {
                 Poll::Ready(true) => {}
-                Poll::Ready(false) => return Poll::Ready(()),
+                Poll::Ready(false) => {
+                    if cell.mailbox.end_backlog() {
+                        cell.report_drained();
+                    }
+                    return Poll::Ready(());
+                }
                 Poll::Pending => return cell.mark_parked(Poll::Pending),
             }
         }

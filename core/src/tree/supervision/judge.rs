@@ -46,7 +46,7 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
         (ordered, _) => ordered,
     };
     let (decision, gives_up) = supervisor.with_supervision(|supervision| supervision.decide(ordered, child, &rules, now));
-    let failure = failure.with_restarts(decision.restarts, rules.window);
+    let mut failure = failure.with_restarts(decision.restarts, rules.window);
     let mut directive = decision.directive;
     if decision.exceeded {
         let left = siblings_left(parent, child, &rules);
@@ -58,6 +58,10 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
             directive = SupervisorDirective::Stop;
         }
     }
+    let restarts = directive == SupervisorDirective::Restart;
+    let wait = if restarts { restart_delay(parent.node(), child, &rules, now) } else { Duration::ZERO };
+    let limit = (rules.restarts_max <= decide::RESTART_LIMIT_MAX).then_some(rules.restarts_max);
+    failure.set_decision(limit, restarts.then_some(wait));
     child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
     if parent.wants_signals() {
         parent.notify(Signal::Failure(failure.clone()));
@@ -66,7 +70,7 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
         SupervisorDirective::Resume => ChildAction::Resume,
         SupervisorDirective::Stop => ChildAction::Stop,
         SupervisorDirective::Escalate => ChildAction::Escalate { exceeded: decision.exceeded },
-        SupervisorDirective::Restart => restart(parent, child, failed, &rules, now),
+        SupervisorDirective::Restart => restart(parent, child, failed, &rules, wait),
     };
     (action, failure)
 }
@@ -98,26 +102,28 @@ fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -
 
 fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
     let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
-    let (restarts, window) = (failure.restarts(), failure.window());
-    let gave_up = GaveUp { supervisor, child: child.path(), restarts, window, stopped, left };
+    let (restarts, window, failure) = (failure.restarts(), failure.window(), failure.clone());
+    let gave_up = GaveUp { supervisor, child: child.path(), restarts, window, stopped, left, failure };
     child.tree().give_ups.record(child.runtime().now(), gave_up.clone());
     child.events().emit(EventKinds::GAVE_UP, || Event::GaveUp(gave_up));
 }
 
-/// Prepares the restart of `child`, and of all siblings that restart with it.
+/// Returns the wait before the restart of `child`, by the backoff of its supervisor.
+fn restart_delay(parent: &Node, child: &Node, rules: &RestartRules, now: Instant) -> Duration {
+    rules.backoff.map_or(Duration::ZERO, |backoff| {
+        let random = child.runtime().random();
+        parent.with_supervision(|supervision| backoff.next(supervision.streaks.entry(child.id()).or_default(), now, random))
+    })
+}
+
+/// Prepares the restart of `child` after `wait`, and of all siblings that restart with it.
 fn restart(
     parent: &Arc<dyn Member>,
     child: &Node,
     failed: FailedMemberKind,
     rules: &RestartRules,
-    now: Instant,
+    wait: Duration,
 ) -> ChildAction {
-    let wait = rules.backoff.map_or(Duration::ZERO, |backoff| {
-        let random = child.runtime().random();
-        parent
-            .node()
-            .with_supervision(|supervision| backoff.next(supervision.streaks.entry(child.id()).or_default(), now, random))
-    });
     if rules.reach == Reach::One {
         return ChildAction::Restart(wait);
     }

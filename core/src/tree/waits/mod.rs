@@ -142,7 +142,7 @@ impl WaitCycle {
         };
         let Some((target, key)) = self.edges.iter().find_map(room) else { return false };
         if target.admit_send(key) {
-            target.node().events().emit(EventKinds::LINTS, || Event::Lint(Lint::SendCycle(self.paths())));
+            target.node().events().emit(EventKinds::WAIT_CYCLES, || Event::Lint(Lint::SendCycle(self.paths())));
         }
         true
     }

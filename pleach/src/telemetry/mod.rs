@@ -1,0 +1,21 @@
+//! What a system reports to operators, without any set-up: log lines through `tracing`.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `log` | the listener of a system, its levels, and the text of each line |
+//! | `dead_letters` | the summary of dead letters: at most one line per reason in 10 s |
+//! | `mailboxes` | which mailboxes are filling up: one line when it begins, one when it is over |
+//!
+//! `docs/telemetry.md` lists the targets and their fields.
+//!
+//! Invariants:
+//! 1. A line is written outside of every lock: a subscriber is user code.
+//! 2. Tables are bounded: 6 reasons, 256 mailboxes, 3 samples per line.
+//! 3. The logger holds no tree. Its timer holds it weakly, and no timer is set while nothing is
+//!    waiting to be written.
+
+mod dead_letters;
+mod log;
+mod mailboxes;
+
+pub(crate) use log::SystemLog;

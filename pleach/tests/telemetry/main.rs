@@ -1,0 +1,9 @@
+//! Tests of O3, O4 and O5: log lines, spans and metrics of a real system.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod capture;
+mod log_levels;
+mod logs;
+mod logs_episodes;
