@@ -58,6 +58,9 @@ mod define;
 /// From a written graph to a checked plan.
 mod compile;
 
+/// Drawings of a graph: a layered layout, and SVG.
+mod draw;
+
 /// Executes a run, step by step, as one future.
 mod engine;
 
@@ -82,6 +85,7 @@ pub use define::fan_out::FanOut;
 pub use define::node::{IntoNode, IntoRouter, NodeOutput};
 pub use define::policy::{FailedAttempt, Policy, Retry};
 pub use define::shape::END;
+pub use draw::{Drawing, EdgeKind, EdgeLine, GraphLayout, NodeBox, NodeMark, START};
 pub use durable::deploy::{
     DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, DeployCheck, DeployError, DeployGroup, DeployReport, DeployVerdict, EXPORT_FORMAT,
     GraphExport,

@@ -26,8 +26,9 @@
 //! ```
 
 pub use pleach_graph::{
-    BranchPath, Compensation, CompileError, CompiledGraph, During, END, Emission, FailedAttempt, FanOut, FanOutTimeout,
-    GraceEnd, Graph, GraphFault, Hooks, Inspection, IntoNode, IntoRouter, LeadsTo, MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT,
-    MergeError, NamedBy, NodeContext, NodeError, NodeInfo, NodeOutput, PanicError, Policy, Retry, RouterError, RunError,
-    RunEvent, RunFault, RunFuture, RunOptions, RunStream, RunUpdate, STEPS_PER_POLL_MAX, STREAM_CAPACITY, StartError, Visit,
+    BranchPath, Compensation, CompileError, CompiledGraph, Drawing, During, END, EdgeKind, EdgeLine, Emission, FailedAttempt,
+    FanOut, FanOutTimeout, GraceEnd, Graph, GraphFault, GraphLayout, Hooks, Inspection, IntoNode, IntoRouter, LeadsTo,
+    MAX_ITERATIONS_DEFAULT, MAX_VISITS_DEFAULT, MergeError, NamedBy, NodeBox, NodeContext, NodeError, NodeInfo, NodeMark,
+    NodeOutput, PanicError, Policy, Retry, RouterError, RunError, RunEvent, RunFault, RunFuture, RunOptions, RunStream,
+    RunUpdate, START, STEPS_PER_POLL_MAX, STREAM_CAPACITY, StartError, Visit,
 };

@@ -174,7 +174,7 @@ pub(crate) fn fingerprint<S>(shape: &Shape, plan_nodes: &[PlanNode<S>]) -> Strin
 }
 
 /// The line style of an edge in a drawing.
-enum Stroke {
+pub(crate) enum Stroke {
     Plain,
     Choice,
     Fork,
@@ -184,7 +184,7 @@ enum Stroke {
 
 impl Inspection {
     /// Calls `draw` with the start, target and style of each edge.
-    fn edges(&self, mut draw: impl FnMut(&str, &str, Stroke)) {
+    pub(crate) fn edges(&self, mut draw: impl FnMut(&str, &str, Stroke)) {
         for node in &self.nodes {
             match &node.leads_to {
                 LeadsTo::Nowhere => {}

@@ -324,3 +324,20 @@ fn f3_graph_is_drawn_as_mermaid_and_dot() {
         assert!(dot.contains(line), "{line} is not in {dot}");
     }
 }
+
+#[test]
+fn f3_svg_has_every_node_once_and_escapes_ids() {
+    use pleach::graph::NodeMark;
+    let graph = nodes(&["<script>\u{1b}", "b"])
+        .add_edge("<script>\u{1b}", "b")
+        .add_conditional_edge("b", ["<script>\u{1b}", END], |_: &u32| END)
+        .compile()
+        .unwrap();
+    let plain = graph.to_svg();
+    assert_eq!(plain, graph.to_svg(), "the same graph gives the same drawing");
+    assert!(!plain.contains("<script>") && !plain.contains('\u{1b}'), "{plain}");
+    assert_eq!(plain.matches("class=\"box\"").count(), 2, "{plain}");
+    assert_eq!(plain.matches("<path class=\"line").count(), 4, "start, b, back, end: {plain}");
+    let marked = graph.inspect().drawing().mark("b", NodeMark::Visited(3)).mark("no such node", NodeMark::Failed).to_svg();
+    assert!(marked.contains("done 3 times") && !marked.contains("failed</text>"), "{marked}");
+}
