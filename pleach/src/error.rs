@@ -1,5 +1,7 @@
 //! [`Error`]: one error type for `main` and `?`. Every error of pleach converts into it.
 
+#[cfg(all(feature = "inspect", unix))]
+use crate::inspect::{ClientError, InspectError};
 use pleach_core::{
     ActionError, Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo,
     GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, PathError, PoolError,
@@ -81,6 +83,12 @@ pub enum Error {
     /// A store rejected or failed an operation.
     #[cfg(feature = "graph")]
     Store(StoreError),
+    /// The inspection socket was not opened.
+    #[cfg(all(feature = "inspect", unix))]
+    Inspect(InspectError),
+    /// A request to an inspection socket failed.
+    #[cfg(all(feature = "inspect", unix))]
+    InspectClient(ClientError),
     /// An input or output operation of the program failed.
     Io(std::io::Error),
     /// No runtime was found: call this inside Tokio, or pass a runtime to the builder.
@@ -117,6 +125,10 @@ impl Error {
             Self::Elapsed(error) => error,
             Self::UnexpectedExit(error) => error,
             Self::Stalled(error) => error,
+            #[cfg(all(feature = "inspect", unix))]
+            Self::Inspect(error) => error,
+            #[cfg(all(feature = "inspect", unix))]
+            Self::InspectClient(error) => error,
             Self::Io(error) => error,
             #[cfg(feature = "graph")]
             Self::Compile(error) => error,
@@ -190,6 +202,12 @@ from!(
     UnexpectedExit => UnexpectedExit,
     Stalled => Stalled,
     std::io::Error => Io,
+);
+
+#[cfg(all(feature = "inspect", unix))]
+from!(
+    InspectError => Inspect,
+    ClientError => InspectClient,
 );
 
 #[cfg(feature = "graph")]

@@ -2,6 +2,9 @@
 
 #[doc(no_inline)]
 pub use crate::ActorSystem;
+#[cfg(all(feature = "inspect", unix))]
+#[doc(no_inline)]
+pub use crate::inspect::InspectBuilder;
 #[cfg(feature = "postgres")]
 pub use crate::store::PostgresStore;
 #[cfg(feature = "sqlite")]

@@ -85,9 +85,10 @@ pub struct RateSampler {
     tracked_max: usize,
     /// The sums of earlier passes, oldest first.
     sums: VecDeque<(Instant, Counts)>,
-    /// The last finished pass: when it ended, and the accepted and handled messages by member.
     last: Pass,
-    before: Pass,
+    /// The pass before the last one.
+    before: Option<Pass>,
+    passes: u64,
     /// The pass that is under way.
     current: Option<(Walk, Pass)>,
 }
@@ -95,8 +96,25 @@ pub struct RateSampler {
 #[derive(Default)]
 struct Pass {
     sum: Counts,
+    /// When it ended.
     at: Instant,
+    /// Accepted and handled messages by member, of members that have accepted any.
     members: HashMap<u64, (u64, u64)>,
+    /// Some members did not fit.
+    is_partial: bool,
+}
+
+impl Pass {
+    fn track(&mut self, number: u64, counts: Counts, tracked_max: usize) {
+        if counts.accepted == 0 {
+            return;
+        }
+        if self.members.len() < tracked_max {
+            self.members.insert(number, (counts.accepted, counts.handled));
+        } else {
+            self.is_partial = true;
+        }
+    }
 }
 
 impl RateSampler {
@@ -107,7 +125,8 @@ impl RateSampler {
             tracked_max: RATES_TRACKED_DEFAULT,
             sums: VecDeque::new(),
             last: Pass::default(),
-            before: Pass::default(),
+            before: None,
+            passes: 0,
             current: None,
         }
     }
@@ -138,9 +157,7 @@ impl RateSampler {
                     let counts = member.counts();
                     pass.sum += counts;
                     pass.sum += member.node().ended_counts();
-                    if counts.accepted > 0 && pass.members.len() < self.tracked_max {
-                        pass.members.insert(member.node().number(), (counts.accepted, counts.handled));
-                    }
+                    pass.track(member.node().number(), counts, self.tracked_max);
                 }
                 Step::Nothing => visited += 1,
                 Step::End => {
@@ -163,7 +180,9 @@ impl RateSampler {
         while self.sums.get(1).is_some_and(|(at, _)| pass.at.since(*at) >= SUMS_FOR) {
             self.sums.pop_front();
         }
-        self.before = core::mem::replace(&mut self.last, pass);
+        let before = core::mem::replace(&mut self.last, pass);
+        self.before = (self.passes > 0).then_some(before);
+        self.passes += 1;
     }
 
     /// Returns the rates of the whole subtree.
@@ -179,10 +198,12 @@ impl RateSampler {
     }
 
     /// Returns accepted and handled messages per second of one member, between the last two passes.
-    /// `None` if it was not seen in both.
+    /// `None` if it has accepted no message, or is not tracked.
     pub fn rate_of(&self, id: u64) -> Option<(f64, f64)> {
-        let (now, then) = (self.last.members.get(&id)?, self.before.members.get(&id)?);
-        let seconds = self.last.at.since(self.before.at).as_secs_f64();
+        let (now, before) = (self.last.members.get(&id)?, self.before.as_ref()?);
+        let is_new = || (!before.is_partial).then_some((0, 0));
+        let then = before.members.get(&id).copied().or_else(is_new)?;
+        let seconds = self.last.at.since(before.at).as_secs_f64();
         let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         (seconds > 0.0).then(|| (per_second(now.0, then.0), per_second(now.1, then.1)))
     }

@@ -38,13 +38,14 @@ use core::time::Duration;
 /// # Ok::<(), pleach::system::BuildError>(())
 /// ```
 #[must_use = "a system is created by `build`"]
-pub struct SystemBuilder<S = System> {
+pub struct SystemBuilder<S: BuildSystem = System> {
     name: String,
     runtime: Option<Arc<dyn Runtime>>,
     settings: TreeSettings,
     root_sink: Option<Arc<dyn EscalationSink>>,
     on_root_failure: Option<SetRootHandler>,
     listeners: Vec<Callback>,
+    parts: Vec<Part<S>>,
     built: PhantomData<fn() -> S>,
 }
 
@@ -102,6 +103,9 @@ impl From<NameError> for BuildError {
     }
 }
 
+/// Adds a part of the program to a system that was just built.
+type Part<S> = Box<dyn FnOnce(&System) -> Result<(), <S as BuildSystem>::Error> + Send + Sync>;
+
 /// Installs the root handler once the root exists.
 type SetRootHandler = Box<dyn FnOnce(&RootContext) + Send + Sync>;
 
@@ -115,6 +119,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
             root_sink: None,
             on_root_failure: None,
             listeners: Vec::new(),
+            parts: Vec::new(),
             built: PhantomData,
         }
     }
@@ -188,11 +193,21 @@ impl<S: BuildSystem> SystemBuilder<S> {
         self
     }
 
+    /// Adds a part that is started with the system, such as a server below `/system`. May be called
+    /// several times; parts start in this order.
+    ///
+    /// If `start` returns an error, the system is cancelled and [`build`](Self::build) returns the
+    /// error.
+    pub fn with_part(mut self, start: impl FnOnce(&System) -> Result<(), S::Error> + Send + Sync + 'static) -> Self {
+        self.parts.push(Box::new(start));
+        self
+    }
+
     /// Builds the system.
     ///
     /// # Errors
     /// [`BuildError`], or what the built type makes of it: the name is not a valid path segment, or
-    /// no runtime was found.
+    /// no runtime was found. An error of a [part](Self::with_part).
     pub fn build(self) -> Result<S, S::Error> {
         Name::new(&self.name).map_err(BuildError::from)?;
         let runtime = self.runtime.map_or_else(S::default_runtime, Ok)?;
@@ -212,6 +227,9 @@ impl<S: BuildSystem> SystemBuilder<S> {
         if let Some(set_handler) = self.on_root_failure {
             set_handler(&RootContext::new(Arc::clone(&root), Arc::clone(&user)));
         }
-        Ok(S::from_system(System { name: self.name, root, user, system }))
+        let built = System { name: self.name, root, user, system };
+        // An error drops the system, which cancels it.
+        self.parts.into_iter().try_for_each(|start| start(&built))?;
+        Ok(S::from_system(built))
     }
 }

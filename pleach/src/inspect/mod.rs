@@ -25,9 +25,38 @@
 //! # }
 //! ```
 
+#[cfg(all(feature = "inspect", unix))]
+mod client;
+#[cfg(all(feature = "inspect", unix))]
+mod connection;
+#[cfg(all(feature = "inspect", unix))]
+mod events;
+#[cfg(all(feature = "inspect", unix))]
+mod options;
+#[cfg(all(feature = "inspect", unix))]
+mod protocol;
+#[cfg(all(feature = "inspect", unix))]
+mod samplers;
+#[cfg(all(feature = "inspect", unix))]
+mod serve;
+#[cfg(all(feature = "inspect", unix))]
+mod server;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_file;
+
+#[cfg(all(feature = "inspect", unix))]
+pub use client::{Client, ClientError};
+#[cfg(all(feature = "inspect", unix))]
+pub use options::{
+    CONNECTIONS_DEFAULT, InspectAction, InspectBuilder, InspectError, InspectOptions, REQUEST_LEN_MAX, WRITE_TIMEOUT_DEFAULT,
+};
 pub use pleach_core::{
     ActionError, Activity, ActorInfo, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,
     HealthLimits, HealthReason, HealthReport, LastFailure, MemberInfo, MemberKind, Problem, RATES_TRACKED_DEFAULT, RateSampler,
     Rates, RestartInfo, SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
     WaitInfo, WaitKind,
+};
+#[cfg(all(feature = "inspect", unix))]
+pub use protocol::{
+    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow, Why,
 };

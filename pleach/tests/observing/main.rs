@@ -7,4 +7,14 @@ mod activity;
 mod health;
 mod rates;
 mod snapshot;
+#[cfg(all(feature = "inspect", unix))]
+mod socket;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_actions;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_clients;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_file;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_folder;
 mod walk;

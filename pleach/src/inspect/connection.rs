@@ -1,0 +1,280 @@
+//! [`Connection`]: the actor that serves one client of the inspection socket.
+//!
+//! It handles one line at a time: reads it, answers it, reads the next. An answer is written within
+//! a time limit; a client that does not read in time is closed, counted and logged. So a client
+//! costs at most one answer of memory and the bounded mailbox of this actor.
+//!
+//! Events that a client follows come through the mailbox. If it is full, they are counted as missed.
+//! Events about the inspection socket itself are left out, because sending one would cause the next.
+
+use crate::events::{Event, EventKinds, ListenerHandle};
+use crate::inspect::events::{EventText, kinds_of, path_of, unix_micros};
+use crate::inspect::options::REQUEST_LEN_MAX;
+use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Request};
+use crate::inspect::serve::Inspected;
+use crate::inspect::server;
+use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy};
+use serde::Deserialize;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// How many events wait for a client before further ones are missed.
+const EVENTS_QUEUED_MAX: usize = 1_024;
+
+pub(super) struct Connection {
+    inspected: Arc<Inspected>,
+    reader: Option<Reader>,
+    writer: OwnedWriteHalf,
+    following: Option<Following>,
+    /// The number of the last event.
+    seq: u64,
+    /// Counts this connection as open, until it is dropped.
+    _open: OpenConnection,
+}
+
+/// A message of a connection.
+pub(super) enum Input {
+    /// The next line, or the end of the connection.
+    Line(Reader, io::Result<Received>),
+    Event(Box<Event>),
+}
+
+/// What was read.
+pub(super) enum Received {
+    Line(Vec<u8>),
+    TooLong,
+    End,
+}
+
+impl Connection {
+    pub(super) fn props(inspected: &Arc<Inspected>, stream: UnixStream) -> Props<Self> {
+        let (inspected, stream) = (Arc::clone(inspected), Mutex::new(Some(stream)));
+        let open = Mutex::new(Some(OpenConnection::new(&inspected)));
+        let make = move || {
+            let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (reader, writer) = stream.expect("a temporary actor starts once").into_split();
+            let open = open.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Self {
+                inspected: Arc::clone(&inspected),
+                reader: Some(Reader(BufReader::new(reader))),
+                writer,
+                following: None,
+                seq: 0,
+                _open: open.expect("a temporary actor starts once"),
+            }
+        };
+        Props::new(make).mailbox(Mailbox::bounded(EVENTS_QUEUED_MAX)).restart(RestartPolicy::Temporary)
+    }
+}
+
+impl Actor for Connection {
+    type Msg = Input;
+    type Error = BoxError;
+
+    async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        let hello = Line { hello: Some(self.inspected.hello()), ..Line::default() };
+        if self.write(&hello, cx).await {
+            self.read(cx);
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, input: Input, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        match input {
+            Input::Event(event) => self.send_event(&event, cx).await,
+            Input::Line(reader, received) => {
+                self.reader = Some(reader);
+                self.answer(received, cx).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Reads the next line in a task of its own, so that events are sent meanwhile.
+    fn read(&mut self, cx: &Context<Self>) {
+        let Some(mut reader) = self.reader.take() else { return };
+        let line = async move {
+            let received = reader.line().await;
+            (reader, received)
+        };
+        // Refused only while this actor ends.
+        drop(cx.pipe_to_self(line, |(reader, received)| Input::Line(reader, received)));
+    }
+
+    async fn answer(&mut self, received: io::Result<Received>, cx: &Context<Self>) {
+        let line = match received {
+            Ok(Received::Line(line)) => line,
+            Ok(Received::TooLong) => {
+                let text = format!("a request is at most {REQUEST_LEN_MAX} bytes long; the connection is closed");
+                self.write(&Line::answer(None, Err(Failure::new("too_long", text))), cx).await;
+                return cx.stop();
+            }
+            Ok(Received::End) | Err(_) => return cx.stop(),
+        };
+        self.inspected.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let answer = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) => {
+                let id = Some(request.id);
+                let outcome = match self.follow_or_not(&request.operation, cx) {
+                    Ok(()) => self.inspected.answer(request.operation).await,
+                    Err(failure) => Err(failure),
+                };
+                Line::answer(id, outcome)
+            }
+            Err(error) => {
+                let text = format!("not a request of this protocol: {error}; see docs/inspect-protocol.md");
+                Line::answer(request_id(&line), Err(Failure::new("bad_request", text)))
+            }
+        };
+        if self.send_missed(cx).await && self.write(&answer, cx).await {
+            self.read(cx);
+        }
+    }
+
+    /// Begins or ends to follow events, if the operation asks for it.
+    fn follow_or_not(&mut self, operation: &Operation, cx: &Context<Self>) -> Result<(), Failure> {
+        match operation {
+            Operation::Follow(Follow { kinds }) => {
+                let kinds = kinds_of(kinds.as_deref())?;
+                self.following = Some(Following::begin(&self.inspected, kinds, cx));
+            }
+            Operation::Unfollow => self.following = None,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn send_event(&mut self, event: &Event, cx: &Context<Self>) {
+        if self.following.is_none() || !self.send_missed(cx).await {
+            return;
+        }
+        self.seq += 1;
+        let EventText { kind, path, text } = EventText::of(event);
+        let info = EventInfo { seq: self.seq, unix_us: unix_micros(), kind: kind.to_string(), path, text };
+        self.write(&Line { event: Some(info), ..Line::default() }, cx).await;
+    }
+
+    /// Says how many events were missed since the last line, if any. Returns false if the connection
+    /// is closed.
+    async fn send_missed(&mut self, cx: &Context<Self>) -> bool {
+        let missed = self.following.as_ref().map_or(0, |following| following.missed.swap(0, Ordering::Relaxed));
+        if missed == 0 {
+            return true;
+        }
+        self.seq += missed;
+        self.inspected.counters.missed_events.fetch_add(missed, Ordering::Relaxed);
+        self.write(&Line { missed: Some(missed), ..Line::default() }, cx).await
+    }
+
+    /// Writes a line within the time limit. Returns false if the connection is closed.
+    async fn write(&mut self, line: &Line, cx: &Context<Self>) -> bool {
+        let bytes = line.bytes();
+        let written = cx.timeout(self.inspected.options.write_timeout, self.writer.write_all(&bytes)).await;
+        match written {
+            Ok(Ok(())) => return true,
+            Ok(Err(_)) => {}
+            Err(_) => {
+                self.inspected.counters.too_slow.fetch_add(1, Ordering::Relaxed);
+                let waited = self.inspected.options.write_timeout;
+                tracing::warn!(
+                    path = %cx.path(), bytes = bytes.len(),
+                    "a client of the inspection socket did not read for {waited:?}; its connection is closed"
+                );
+            }
+        }
+        self.following = None;
+        cx.stop();
+        false
+    }
+}
+
+/// Returns the id of a line that is not a valid request, if it has one.
+fn request_id(line: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct WithId {
+        id: u64,
+    }
+    serde_json::from_slice::<WithId>(line).ok().map(|with_id| with_id.id)
+}
+
+/// Reads lines of a bounded length.
+pub(super) struct Reader(BufReader<OwnedReadHalf>);
+
+impl Reader {
+    async fn line(&mut self) -> io::Result<Received> {
+        let mut line = Vec::new();
+        loop {
+            let part = self.0.fill_buf().await?;
+            if part.is_empty() {
+                return Ok(Received::End);
+            }
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let len = end.unwrap_or(part.len());
+            if line.len() + len > REQUEST_LEN_MAX {
+                return Ok(Received::TooLong);
+            }
+            line.extend_from_slice(&part[..len]);
+            self.0.consume(end.map_or(len, |end| end + 1));
+            if end.is_some() {
+                return Ok(Received::Line(line));
+            }
+        }
+    }
+}
+
+/// A listener for the events that a connection follows. Dropping it ends it.
+struct Following {
+    listener: Option<ListenerHandle>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Following {
+    fn begin(inspected: &Inspected, kinds: EventKinds, cx: &Context<Connection>) -> Self {
+        let (me, missed) = (cx.me(), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&missed);
+        let listener = inspected.root.hub().listen_to(kinds, move |event| {
+            if path_of(event).is_some_and(is_own) {
+                return;
+            }
+            if me.tell(Input::Event(Box::new(event.clone()))).is_err() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self { listener: Some(listener), missed }
+    }
+}
+
+/// Returns whether a member belongs to the inspection socket.
+fn is_own(path: &ActorPath) -> bool {
+    matches!(path.segments(), [system, name, ..] if *system == "system" && *name == server::NAME)
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            listener.stop();
+        }
+    }
+}
+
+/// Counts a connection as open.
+struct OpenConnection(Arc<Inspected>);
+
+impl OpenConnection {
+    fn new(inspected: &Arc<Inspected>) -> Self {
+        inspected.counters.connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(inspected))
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.counters.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

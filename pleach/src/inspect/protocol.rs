@@ -1,0 +1,293 @@
+//! The protocol of the inspection socket: one JSON object per line, in both directions.
+//!
+//! `docs/inspect-protocol.md` describes it with examples. The server greets with a [`Hello`]. A
+//! request has an `id` and an `op`; its answer has the same `id` and either `ok` or `error`. Lines
+//! with `event` or `missed` follow a `follow` request.
+//!
+//! Versions: fields and operations may be added within a version, so readers ignore what they do
+//! not know. Everything else changes [`PROTOCOL_VERSION`].
+
+use crate::inspect::options::InspectAction;
+use crate::inspect::{HealthReason, MemberInfo, MemberKind};
+use pleach_core::ActorPath;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of the protocol that this crate speaks.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The first line of a connection: who answers, and what it allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Hello {
+    /// The version of the protocol.
+    pub protocol: u32,
+    /// The name of the system that answers.
+    pub name: String,
+    /// The id of its process.
+    pub pid: u32,
+    /// The version of pleach in that process.
+    pub version: String,
+    /// The actions that the process allows.
+    pub actions: Vec<InspectAction>,
+    /// What the socket itself has done so far.
+    pub stats: SocketStats,
+}
+
+/// What an inspection socket has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SocketStats {
+    /// How many connections are open now.
+    pub connections: u64,
+    /// How many connections were refused because too many were open.
+    pub refused: u64,
+    /// How many connections were closed because their reader was too slow.
+    pub too_slow: u64,
+    /// How many requests were answered, with or without an error.
+    pub requests: u64,
+    /// How many events were left out because their readers were too slow.
+    pub missed_events: u64,
+}
+
+/// A request: an id that its answer repeats, and an operation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) id: u64,
+    #[serde(flatten)]
+    pub(super) operation: Operation,
+}
+
+/// What a client can ask for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(super) enum Operation {
+    Hello,
+    Snapshot(SnapshotRequest),
+    Member(Target),
+    Top(TopRequest),
+    Why(Target),
+    Health,
+    Rates(Target),
+    Follow(Follow),
+    Unfollow,
+    Stop(Target),
+    Restart(Target),
+    Suspend(Target),
+    Resume(Target),
+    LogLevel { level: String },
+}
+
+/// Which members a `snapshot` request lists. All fields are optional.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SnapshotRequest {
+    /// Where to start. Default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<ActorPath>,
+    /// How many levels below the start are listed. Default and maximum: 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// How many members are listed at most. Default: 100, maximum: 1,000. A page also ends at about
+    /// 1 MiB of text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Where to continue: the `next` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<crate::inspect::Cursor>,
+    /// Which kinds of members are listed. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<MemberKind>>,
+}
+
+impl SnapshotRequest {
+    /// Lists everything from the root.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// Which members a `top` request lists.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TopRequest {
+    /// What the members are sorted by, the largest first.
+    #[serde(default)]
+    pub by: TopBy,
+    /// Where to start. Default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<ActorPath>,
+    /// How many members are listed at most. Default: 20, maximum: 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Which kinds of members are compared. Default: actors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<MemberKind>>,
+}
+
+impl TopRequest {
+    /// Lists the 20 members with the most of `by`, in the whole system.
+    pub fn by(by: TopBy) -> Self {
+        Self { by, ..Self::default() }
+    }
+}
+
+/// What `top` sorts by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TopBy {
+    /// How many messages are queued.
+    #[default]
+    Queued,
+    /// How many messages were handled per second, between the last two requests.
+    Rate,
+    /// How many restarts count within the window of the limit.
+    Restarts,
+    /// How long the current message has been handled.
+    Handling,
+    /// How many messages have failed so far.
+    Failed,
+    /// How many children a member has.
+    Children,
+}
+
+/// The answer to `top`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Top {
+    /// The members with the most, the largest first.
+    pub rows: Vec<TopRow>,
+    /// How many members were compared.
+    pub compared: u64,
+    /// Whether the whole subtree was compared. One request compares up to 2,000,000 members.
+    pub is_complete: bool,
+}
+
+/// One member of a `top` answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TopRow {
+    /// The member itself, as a snapshot shows it.
+    pub member: MemberInfo,
+    /// Accepted messages per second, if `top` is sorted by rate and the member was seen before.
+    pub accepted_per_s: Option<f64>,
+    /// Handled messages per second, under the same condition.
+    pub handled_per_s: Option<f64>,
+}
+
+/// The answer to `why`: what a member waits for, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Why {
+    /// The member, then the member that it waits for, and so on: the last one is the deepest cause.
+    pub chain: Vec<MemberInfo>,
+    /// Whether the chain leads back to one of its members.
+    pub is_cycle: bool,
+    /// The problems of the system that concern a member of the chain or one above it.
+    pub reasons: Vec<HealthReason>,
+}
+
+/// A member that a request is about.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// Default: the root.
+    #[serde(default)]
+    pub(super) path: ActorPath,
+    /// If set, the member at the path must still have this id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) member_id: Option<u64>,
+}
+
+/// Which events to follow, by their names. Default: all except lints.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Follow {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kinds: Option<Vec<String>>,
+}
+
+/// The `kinds` of events that a connection follows.
+pub(super) const EVENT_KINDS: [&str; 7] =
+    ["failures", "unhandled", "dead_letters", "lifecycle", "decisions", "gave_up", "lints"];
+
+/// An event of the system, as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EventInfo {
+    /// Counts the events of this connection, including missed ones.
+    pub seq: u64,
+    /// When it was sent, in microseconds since 1970-01-01 UTC.
+    pub unix_us: u64,
+    /// What happened, such as `restarted` or `gave_up`.
+    pub kind: String,
+    /// The member that it is about, if it is about one.
+    pub path: Option<ActorPath>,
+    /// The event in words, for people.
+    pub text: String,
+}
+
+/// What a client that follows events receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Followed {
+    /// An event of the system.
+    Event(EventInfo),
+    /// This many events were left out here, because the client read too slowly.
+    Missed(u64),
+}
+
+/// An error that the server answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The kind of error, for programs: `not_found`, `not_allowed`, `bad_request` and so on.
+    pub code: String,
+    /// What failed, why, and what to do.
+    pub text: String,
+}
+
+impl Failure {
+    pub(super) fn new(code: &str, text: impl Into<String>) -> Self {
+        Self { code: code.to_string(), text: text.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.text, self.code)
+    }
+}
+
+/// A line from the server. Exactly one group of fields is set.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Line {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hello: Option<Hello>,
+    /// The id of the request. Missing in an answer to a line without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ok: Option<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<Failure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) event: Option<EventInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) missed: Option<u64>,
+}
+
+impl Line {
+    pub(super) fn answer(id: Option<u64>, outcome: Result<serde_json::Value, Failure>) -> Self {
+        match outcome {
+            Ok(ok) => Self { id, ok: Some(ok), ..Self::default() },
+            Err(error) => Self { id, error: Some(error), ..Self::default() },
+        }
+    }
+
+    /// Returns the line with its line feed. Values of this crate always have a JSON form.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}
