@@ -23,7 +23,7 @@ fn to_micros(duration: Duration) -> u64 {
 
 /// A duration as whole microseconds.
 pub(crate) mod micros {
-    use super::*;
+    use super::{Deserialize, Deserializer, Duration, Serializer, to_micros};
 
     pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(to_micros(*duration))
@@ -36,7 +36,7 @@ pub(crate) mod micros {
 
 /// The same, or null.
 pub(crate) mod optional_micros {
-    use super::*;
+    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, to_micros};
 
     pub(crate) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         duration.map(to_micros).serialize(serializer)

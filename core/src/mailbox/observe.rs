@@ -40,9 +40,9 @@ impl<U: Default, H> AnyQueue<U, H> {
     /// are read one after the other.
     pub(crate) fn observe(&self) -> QueueFacts {
         let (control_word, in_poll) = (self.control_word(), self.poll_state() != PollState::Outside);
-        // `handled` is read first, so it never exceeds `accepted`.
-        let handled = self.handled.load(Ordering::Acquire) as u64;
         self.state.with(|state| {
+            // Under the lock, every message that the receiver has counted is also accepted.
+            let handled = self.handled.load(Ordering::Acquire) as u64;
             let (failed, dead_lettered) = state.cold.as_ref().map_or((0, 0), |cold| (cold.failed, cold.dead_lettered));
             QueueFacts {
                 message_type: state.messages.message_type(),

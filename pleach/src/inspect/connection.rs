@@ -4,8 +4,9 @@
 //! a time limit; a client that does not read in time is closed, counted and logged. So a client
 //! costs at most one answer of memory and the bounded mailbox of this actor.
 //!
-//! Events that a client follows come through the mailbox. If it is full, they are counted as missed.
-//! Events about the inspection socket itself are left out, because sending one would cause the next.
+//! Events that a client follows come through the mailbox. If it is full, they are counted as
+//! missed. Events about the inspection socket itself are left out, because sending one would cause
+//! the next.
 
 use crate::events::{Event, EventKinds, ListenerHandle};
 use crate::inspect::events::{EventText, kinds_of, path_of, unix_micros};
@@ -160,8 +161,8 @@ impl Connection {
         self.write(&Line { event: Some(info), ..Line::default() }, cx).await;
     }
 
-    /// Says how many events were missed since the last line, if any. Returns false if the connection
-    /// is closed.
+    /// Says how many events were missed since the last line, if any. Returns false if the
+    /// connection is closed.
     async fn send_missed(&mut self, cx: &Context<Self>) -> bool {
         let missed = self.following.as_ref().map_or(0, |following| following.missed.swap(0, Ordering::Relaxed));
         if missed == 0 {

@@ -20,11 +20,11 @@ pub const PROTOCOL_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hello {
-    /// The version of the protocol.
+    /// The version of the protocol that the server speaks.
     pub protocol: u32,
     /// The name of the system that answers.
     pub name: String,
-    /// The id of its process.
+    /// The id of the process that answers.
     pub pid: u32,
     /// The version of pleach in that process.
     pub version: String,
@@ -101,7 +101,7 @@ pub struct SnapshotRequest {
 }
 
 impl SnapshotRequest {
-    /// Lists everything from the root.
+    /// Lists everything from the root on, with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -132,12 +132,12 @@ impl TopRequest {
     }
 }
 
-/// What `top` sorts by.
+/// What the members of a `top` answer are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TopBy {
-    /// How many messages are queued.
+    /// How many messages are queued in the mailbox.
     #[default]
     Queued,
     /// How many messages were handled per second, between the last two requests.
@@ -152,13 +152,13 @@ pub enum TopBy {
     Children,
 }
 
-/// The answer to `top`.
+/// The members with the most of something: the answer to `top`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Top {
     /// The members with the most, the largest first.
     pub rows: Vec<TopRow>,
-    /// How many members were compared.
+    /// How many members were compared for this answer.
     pub compared: u64,
     /// Whether the whole subtree was compared. One request compares up to 2,000,000 members.
     pub is_complete: bool,
@@ -230,7 +230,7 @@ pub struct EventInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Followed {
-    /// An event of the system.
+    /// An event of the system that is followed.
     Event(EventInfo),
     /// This many events were left out here, because the client read too slowly.
     Missed(u64),

@@ -88,7 +88,7 @@ impl Acceptor {
         if counters.connections.load(Ordering::Relaxed) >= limit {
             counters.refused.fetch_add(1, Ordering::Relaxed);
             let text = format!("{limit} connections are open, which is the limit; close one, or raise `connections_max`");
-            // One line fits into the buffer of a new socket; if not, the client only sees the close.
+            // One line fits into the buffer of a new socket. If not, the client only sees the end.
             drop(stream.try_write(&Line::answer(None, Err(Failure::new("too_many_connections", text))).bytes()));
             return;
         }

@@ -66,7 +66,7 @@ fn o1_handling_time_counts_from_the_first_observation() {
     actor.tell(Job::Pass(gate.clone(), 2)).unwrap();
     sim.run(sim.sleep(seconds(5)));
     let handling = |for_at_least| Activity::Handling { for_at_least, is_exact: false };
-    assert_eq!(actor.any().activity(), handling(Duration::ZERO), "nobody has looked before");
+    assert_eq!(actor.any().activity(), handling(Duration::ZERO), "the first look");
     sim.run(sim.sleep(seconds(7)));
     assert_eq!(actor.any().activity(), handling(seconds(7)));
     // The next message counts on its own.
@@ -85,10 +85,13 @@ fn o1_handling_time_is_exact_while_lints_are_wanted() {
     let (actor, gate) = (TestActor::spawn(&system, "actor"), Gate::new());
     sim.settle();
     actor.tell(Job::Pass(gate, 1)).unwrap();
-    // Below the limit of a long handler, after which its stopwatch is not kept.
-    sim.run(sim.sleep(Duration::from_millis(700)));
-    let exact = Activity::Handling { for_at_least: Duration::from_millis(700), is_exact: true };
-    assert_eq!(actor.any().activity(), exact);
+    // Before and after the handler is reported as a long one.
+    for millis in [700, 4_700] {
+        sim.run(sim.sleep(Duration::from_millis(millis)));
+        let since = if millis == 700 { millis } else { 5_400 };
+        let exact = Activity::Handling { for_at_least: Duration::from_millis(since), is_exact: true };
+        assert_eq!(actor.any().activity(), exact);
+    }
 }
 
 #[test]

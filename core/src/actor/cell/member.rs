@@ -360,9 +360,9 @@ impl<M: Send + 'static> SupervisedMember for Cell<M> {
 
     fn request_suspend(&self, suspended: bool) -> bool {
         if suspended {
-            self.any().suspend()
+            self.any().suspend();
         } else {
-            self.any().resume()
+            self.any().resume();
         }
         true
     }
