@@ -93,6 +93,8 @@ pub use durable::deploy::{
 pub use durable::history::{Checkpoint, History, HistoryPage};
 pub use durable::migrate::Migrations;
 pub use durable::outcome::OutcomeOf;
+pub use durable::patch::{JsonPatch, PatchError, PatchOperation};
+pub use durable::preview::{EffectPreview, PREVIEW_MAX, RewindPreview, RewindTo, UndoPreview, WaitPreview};
 pub use engine::STEPS_PER_POLL_MAX;
 pub use error::{
     CheckpointError, Compensation, During, EffectError, FanOutTimeout, GraceEnd, MergeError, MismatchError, NodeError,

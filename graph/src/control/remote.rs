@@ -73,6 +73,10 @@ impl RunRemote {
         Self { store, run }
     }
 
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
     /// Returns the id of the run.
     pub fn id(&self) -> &str {
         &self.run

@@ -155,7 +155,9 @@ fn write_edge(svg: &mut String, edge: &EdgeLine) {
     let Some(&(x, y)) = edge.points.first() else { return };
     let mut path = format!("M{x:.1} {y:.1}");
     if edge.from == edge.to {
-        edge.points[1..].iter().for_each(|(x, y)| drop(write!(path, "L{x:.1} {y:.1}")));
+        for (x, y) in &edge.points[1..] {
+            let _ = write!(path, "L{x:.1} {y:.1}");
+        }
     } else {
         for pair in edge.points.windows(2) {
             let ((from_x, from_y), (x, y)) = (pair[0], pair[1]);

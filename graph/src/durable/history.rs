@@ -2,13 +2,14 @@
 
 use crate::compile::compiled::CompiledGraph;
 use crate::durable::migrate::Migrations;
+use crate::durable::states::state_record;
 use crate::error::{CheckpointError, RunFault, fault_of};
 use crate::log::codec::{Codec, decode};
 use crate::log::failure::{can_fail, failure_of};
 use crate::log::open;
 use crate::log::snapshot::graph_of;
 use crate::store::{
-    Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Record, Rows, RunFailure, Store, StoreError, Timestamp,
+    Fork, GraphVersion, Header, Kind, Parts, Place, READ_ROWS_MAX, Rows, RunFailure, Store, StoreError, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -167,7 +168,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
     ///   to the current one.
     pub async fn state(&self, sequence: u64) -> Result<S, RunFault> {
         let failed = |error| fault_of(&*self.run, "", "open", error);
-        let mut record = self.record(sequence).await.map_err(failed)?;
+        let mut record = state_record(&*self.store, &self.run, sequence).await.map_err(failed)?;
         let now = self.store.head(&self.run).await.map_err(failed)?.version.schema;
         let Header { schema, fingerprint, .. } = &record.header;
         let version = |schema| GraphVersion { fingerprint: fingerprint.clone(), schema };
@@ -184,29 +185,6 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         }
         record.body = self.migrations.migrate_body(std::mem::take(&mut record.body), "", (&self.run, sequence), schemas)?;
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
-    }
-
-    /// Returns the record that contains the state of this record's token.
-    async fn record(&self, sequence: u64) -> Result<Record, StoreError> {
-        let (store, run) = (&*self.store, &*self.run);
-        let mut found = open::records(store, run, vec![sequence]).await?;
-        let missing = || StoreError::Damaged { run: run.to_string(), sequence, reason: "it is not there" };
-        let record = found.remove(&sequence).ok_or_else(missing)?;
-        let holds_state = record.header.next.as_ref().is_some_and(|next| !matches!(next, Place::Failed(_)));
-        if holds_state {
-            return Ok(record);
-        }
-        // A token without its own state has the state of the fan-out above it.
-        let position = open::position(store, run, sequence).await?;
-        let mut path = record.header.path.as_slice();
-        loop {
-            let row =
-                position.frontier.get(path).filter(|token| !matches!(token.at, Place::Failed(_))).map_or(0, |token| token.row);
-            if row > 0 {
-                return open::records(store, run, vec![row]).await?.remove(&row).ok_or_else(missing);
-            }
-            path = path.split_last().ok_or_else(missing)?.1;
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
 //!
 //! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`,
-//! `deploy`.
+//! `preview`, `states`, `patch`, `deploy`.
 
 pub(crate) mod changes;
 pub(crate) mod deploy;
@@ -10,4 +10,7 @@ pub(crate) mod history;
 pub(crate) mod migrate;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod patch;
+pub(crate) mod preview;
 pub(crate) mod reopen;
+mod states;

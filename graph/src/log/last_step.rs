@@ -13,11 +13,11 @@ use std::collections::HashMap;
 const HEADERS_AT_A_TIME: u64 = 64;
 
 /// The last completed node of a run.
-pub(super) struct LastStep {
+pub(crate) struct LastStep {
     pub(super) sequence: u64,
-    path: Vec<Fork>,
+    pub(super) path: Vec<Fork>,
     /// The outermost path that moved with the step or because of it, such as by a join.
-    moved_path: Vec<Fork>,
+    pub(super) moved_path: Vec<Fork>,
     /// The current path of that token.
     current_path: Vec<Fork>,
 }
@@ -31,7 +31,7 @@ struct FrontierRewrite {
 impl LastStep {
     /// Finds the last completed node up to `head`. Returns `None` if none was completed since the
     /// run was created.
-    pub(super) async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
+    pub(crate) async fn find(store: &dyn Store, run: &str, head: u64) -> Result<Option<Self>, StoreError> {
         let (mut last, mut later, mut moved) = (head, None::<(u64, Header)>, Vec::<Vec<Fork>>::new());
         let mut rewrites: Vec<FrontierRewrite> = Vec::new();
         while last > 0 {
@@ -70,6 +70,11 @@ impl LastStep {
         let rewrite = |path: Vec<Fork>, rewrite: &FrontierRewrite| translate(&path, &rewrite.before, &rewrite.after);
         let current_path = rewrites.iter().rev().try_fold(moved_path.clone(), rewrite)?;
         Some(Self { sequence, path, moved_path, current_path })
+    }
+
+    /// Returns the record that placed the token of the step, in the frontier before the step.
+    pub(super) fn placed_by(&self, before: &Frontier) -> u64 {
+        placed_by(before, &self.path).unwrap_or(0)
     }
 
     /// Returns the frontier from which the step is replayed: the old tokens where the step ran, the

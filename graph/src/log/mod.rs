@@ -24,7 +24,7 @@
 //!
 //! Read in this order: this file, `new_record`, `append`, `frontier`, `codec`, `committer`,
 //! `renewal`, `inbox_reader`, `retrying_store`, `deadline`, `pruning`, `open`, `snapshot`,
-//! `rewrite`, `signals`, `tags`, `failure`, `visit`.
+//! `rewrite`, `lines`, `signals`, `tags`, `failure`, `visit`.
 
 mod append;
 pub(crate) mod codec;
@@ -33,7 +33,8 @@ pub(crate) mod deadline;
 pub(crate) mod failure;
 pub(crate) mod frontier;
 mod inbox_reader;
-mod last_step;
+pub(crate) mod last_step;
+pub(crate) mod lines;
 pub(crate) mod message;
 mod new_record;
 pub(crate) mod open;

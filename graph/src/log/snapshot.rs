@@ -150,6 +150,21 @@ impl RunSnapshot {
         &self.version
     }
 
+    /// Returns the live tokens of the snapshot.
+    pub(crate) fn frontier(&self) -> &Frontier {
+        &self.frontier
+    }
+
+    /// Returns the records of the live tokens.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    /// Returns the records that can be undone, oldest first.
+    pub(crate) fn undos(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.undos.iter().map(|(record, _)| record)
+    }
+
     /// Returns the token at a path.
     pub(crate) fn token_at(&self, path: &[Fork]) -> Option<&LiveToken> {
         self.frontier.get(path)
@@ -233,7 +248,7 @@ impl RunSnapshot {
 }
 
 /// Reads the undo chain that ends at `undo`, oldest first.
-pub(super) async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> Result<Vec<(Record, StoredUndo)>, StoreError> {
+pub(crate) async fn undos_from(store: &dyn Store, run: &str, mut undo: u64) -> Result<Vec<(Record, StoredUndo)>, StoreError> {
     let mut undos = Vec::new();
     while undo > 0 {
         let (record, stored) = open::undo_at(store, run, undo).await?;

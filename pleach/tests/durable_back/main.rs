@@ -7,6 +7,8 @@ mod fork_undo;
 mod history;
 mod migrated;
 mod migrated_undo;
+mod patch;
+mod preview;
 mod prune_rewind;
 mod random_history;
 mod random_travel;
