@@ -27,7 +27,7 @@ impl NodeContext {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let pay = |cx: NodeContext, cents: u32| async move {
     ///     cx.set_tag("stage", "paid")?;
-    ///     Ok::<_, BoxError>(cents)
+    ///     Ok::<_, pleach::BoxError>(cents)
     /// };
     /// let graph = Graph::<u32>::new("order")
     ///     .add_node("pay", pay)

@@ -8,7 +8,7 @@ use crate::control::remote::RunControlError;
 use crate::store::message_kind::{ANSWER, PAUSE};
 use crate::store::{REFUSED_MAX, RunInfo, Store, StoreError};
 use crate::util::runtime;
-use pleach_core::BoxFuture;
+use pleach_core::{BoxFuture, Runtime};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,8 +43,7 @@ const READ_WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 ///     .set_entry("ask")
 ///     .compile()?;
 /// let store = MemoryStore::new();
-/// let system = ActorSystem::new("press")?;
-/// let _worker = Worker::new(&store).graph(&graph).start(&system)?;
+/// let worker = Worker::new(&store).graph(&graph).start()?;
 /// graph.run(1).id("news").checkpoint(&store).enqueue().await?;
 ///
 /// let remote = RunRemote::new(&store, "news");
@@ -54,7 +53,7 @@ const READ_WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 /// assert_eq!(remote.view().await?.refused.len(), 1);
 ///
 /// remote.resume_with("approve", &true).confirmed(soon).await?;
-/// # system.shutdown().await;
+/// # drop(worker);
 /// # Ok(())
 /// # }
 /// ```
@@ -69,6 +68,7 @@ pub struct Delivery {
     name: String,
     /// Stores the message, and returns its number.
     sending: BoxFuture<'static, Result<u64, RunControlError>>,
+    runtime: Option<Arc<dyn Runtime>>,
 }
 
 /// What became of a message so far.
@@ -87,7 +87,15 @@ impl Delivery {
         name: String,
         sending: BoxFuture<'static, Result<u64, RunControlError>>,
     ) -> Self {
-        Self { store, run, name, sending }
+        Self { store, run, name, sending, runtime: None }
+    }
+
+    /// Sets the runtime whose clock [`confirmed`](Self::confirmed) uses.
+    ///
+    /// Default: the runtime of the actor or task that awaits it, else the current Tokio runtime.
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
     }
 
     /// Sends the message and waits until the run has taken it, at most `within`.
@@ -106,9 +114,9 @@ impl Delivery {
     ///   It stays in the inbox.
     /// - [`NoRuntime`](RunControlError::NoRuntime): nothing was sent, because no runtime was found.
     pub async fn confirmed(self, within: Duration) -> Result<(), RunControlError> {
-        let Some(runtime) = runtime::find() else { return Err(RunControlError::NoRuntime) };
+        let Self { store, run, name, sending, runtime } = self;
+        let Some(runtime) = runtime.or_else(runtime::find) else { return Err(RunControlError::NoRuntime) };
         let until = runtime.now() + within;
-        let Self { store, run, name, sending } = self;
         let number = sending.await?;
         let mut wait = READ_WAIT.0;
         loop {

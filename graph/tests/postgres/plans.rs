@@ -1,4 +1,4 @@
-//! C11, C15: lists and claims use an index, whatever the filter. `cargo xtask test` starts a
+//! C11, C15, O7: lists and claims use an index, whatever the filter. `cargo xtask test` starts a
 //! server.
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
@@ -6,27 +6,35 @@ use crate::common::postgres::{connect, fresh_schema};
 use crate::common::{LONG, create_held, forced, lease, next, queued, ready, row};
 use deadpool_postgres::{Manager, Object, Pool};
 use pleach_graph::store::{
-    Commit, Filter, Held, NewMessage, Parts, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError,
+    Commit, Filter, Held, NewMessage, NewRun, Parts, PostgresStore, Prune, Release, Rows, RunStatus, Store, StoreError, Tags,
 };
 use std::time::Duration;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// Many runs of two graphs, few of them stuck, in no useful order. All are due, but with a schema
-/// that is never claimed.
-const FILL: &str = "
-    INSERT INTO pleach_run (id, graph, fingerprint, schema, status, epoch, head, oldest, wake_at, takeovers, posted, created, changed)
-    SELECT 'run ' || n, CASE WHEN n % 500 = 0 THEN 'rare' ELSE 'essay' END, '0123456789abcdef', 2,
-        CASE WHEN n % 700 = 0 THEN 'stuck' ELSE 'finished' END, 1, 1, 1, n, 0, 0, 0, 0
-    FROM generate_series(1, 20000) AS n;
-    ANALYZE pleach_run;
-";
+/// Many runs of two graphs, few of them stuck. All are due, but with a schema that is never claimed.
+/// The first 40 runs are of a rare graph, status and tag, whatever the number of runs.
+fn fill(runs: u32) -> String {
+    format!(
+        "INSERT INTO pleach_run (id, graph, fingerprint, schema, status, epoch, head, oldest, wake_at, takeovers, posted, created, changed)
+        SELECT CASE WHEN n <= 40 THEN 'rare ' ELSE 'run ' END || n, CASE WHEN n <= 40 THEN 'rare' ELSE 'essay' END, '0123456789abcdef', 2,
+            CASE WHEN n <= 40 THEN 'stuck' ELSE 'finished' END, 1, 1, 1, n, 0, 0, n, n
+        FROM generate_series(1, {runs}) AS n;
+        INSERT INTO pleach_tag (key, value, run_created, run)
+        SELECT 'kind', CASE WHEN graph = 'rare' THEN 'rare' ELSE 'usual' END, created, no FROM pleach_run;
+        ANALYZE pleach_run; ANALYZE pleach_tag;"
+    )
+}
 
 /// A store with one connection, and the pool of that connection.
 async fn filled() -> (PostgresStore, Pool) {
+    filled_with(20_000).await
+}
+
+async fn filled_with(runs: u32) -> (PostgresStore, Pool) {
     let url = fresh_schema().await;
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
     let store = PostgresStore::with_pool(pool.clone()).await.unwrap();
-    connect(&url).await.batch_execute(FILL).await.unwrap();
+    connect(&url).await.batch_execute(&fill(runs)).await.unwrap();
     (store, pool)
 }
 
@@ -46,27 +54,79 @@ async fn explain(client: &Object, name: &str, values: &str) -> String {
     lines.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
-#[tokio::test]
-async fn c11_lists_by_status_and_graph_use_an_index() {
-    let (store, pool) = filled().await;
+/// The filters of lists, the values of their statements after the first four, and the index.
+fn lists() -> [(Vec<Filter>, &'static str, &'static str); 5] {
     let (status, graph) = (Filter::Status(RunStatus::Stuck), Filter::Graph("rare".into()));
-    let cases = [
-        (vec![], "", "pleach_run_pkey"),
+    [
+        (vec![], "", "pleach_run_created"),
         (vec![status.clone()], ", 'stuck'", "pleach_run_status"),
         (vec![graph.clone()], ", 'rare'", "pleach_run_graph"),
         (vec![status, graph], ", 'stuck', 'rare'", "pleach_run_graph_status"),
-    ];
-    for (filters, values, index) in cases {
+        (vec![Filter::tag("kind", "rare")], ", 'kind', 'rare'", "pleach_tag_pkey"),
+    ]
+}
+
+const LISTS: &str = "SELECT no, id%DESC%";
+const FIRST_PAGE: &str = "9223372036854775807, 9223372036854775807, -9223372036854775808, 21";
+
+#[tokio::test]
+async fn o7_every_list_uses_an_index() {
+    let (store, pool) = filled().await;
+    for (filters, values, index) in lists() {
         store.list(filters, None, 20).await.unwrap();
         let client = pool.get().await.unwrap();
         for plan_mode in ["force_generic_plan", "force_custom_plan"] {
             client.batch_execute(&format!("SET plan_cache_mode = {plan_mode}")).await.unwrap();
-            let plan =
-                plan(&client, "SELECT no, id%no DESC%", &format!("9223372036854775807, NULL, NULL, NULL, NULL, 21{values}"))
-                    .await;
-            assert!(plan.contains(&format!("Index Scan Backward using {index} ")), "{plan_mode}{values}:\n{plan}");
-            assert!(!plan.contains("Sort"), "{plan_mode}{values}:\n{plan}");
+            let plan = plan(&client, LISTS, &format!("{FIRST_PAGE}{values}")).await;
+            let is_of_index =
+                ["Index Scan Backward", "Index Only Scan Backward"].map(|how| plan.contains(&format!("{how} using {index} ")));
+            assert!(is_of_index[0] || is_of_index[1], "{plan_mode}{values}:\n{plan}");
+            // The runs of a tag are found by their keys, and only those of one page are sorted.
+            assert!(!plan.contains("Sort") || index == "pleach_tag_pkey", "{plan_mode}{values}:\n{plan}");
+            assert!(!plan.contains("Seq Scan on pleach_run") && !plan.contains("Seq Scan on pleach_tag"), "{plan}");
         }
+    }
+    store.list(vec![Filter::IdPrefix("rare".into())], None, 20).await.unwrap();
+    let plan = plan(&pool.get().await.unwrap(), "SELECT no, id%id >= %", "'rare', 'rarf', 1001").await;
+    assert!(plan.contains("using pleach_run_id_key"), "{plan}");
+}
+
+/// The pages that the last list statement reads or finds in the cache, for a page of 20 runs.
+async fn pages_of(client: &Object, values: &str) -> u64 {
+    let last = "SELECT name FROM pg_prepared_statements WHERE statement LIKE $1 ORDER BY prepare_time DESC LIMIT 1";
+    let name: String = client.query_one(last, &[&LISTS]).await.unwrap().get(0);
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT, TIMING OFF) EXECUTE {name} ({FIRST_PAGE}{values})");
+    let mut pages = 0;
+    // The second execution does not plan, so it reads no page of the catalog.
+    for _ in 0..2 {
+        let lines = client.simple_query(&explain).await.unwrap();
+        let first = lines.iter().find_map(|line| match line {
+            SimpleQueryMessage::Row(row) => row.get(0).filter(|line| line.contains("Buffers:")).map(String::from),
+            _ => None,
+        });
+        let first = first.unwrap();
+        pages = first.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok()).sum();
+    }
+    pages
+}
+
+#[tokio::test]
+async fn o7_pages_read_by_a_list_do_not_grow_with_ended_runs() {
+    let mut counts = Vec::new();
+    for runs in [2_000, 60_000] {
+        let (store, pool) = filled_with(runs).await;
+        let mut pages = Vec::new();
+        for (filters, values, _) in lists() {
+            store.list(filters, None, 20).await.unwrap();
+            let client = pool.get().await.unwrap();
+            client.batch_execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
+            pages.push(pages_of(&client, values).await);
+        }
+        counts.push(pages);
+    }
+    for (list, (few, many)) in counts[0].iter().zip(&counts[1]).enumerate() {
+        // A larger index has one more level, which each of the 21 runs of a tag passes.
+        assert!(*few > 0 && *many <= few + 30, "list {list}: {few} pages, then {many}");
     }
 }
 
@@ -102,10 +162,17 @@ async fn call_all(store: &PostgresStore) {
     assert_eq!(store.prune(Prune::Ended { unchanged_for: Duration::ZERO, count: 1 }).await.unwrap(), 0);
     assert!(matches!(store.delete("r").await, Err(StoreError::Held { .. })));
     let (status, graph) = (Filter::Status(RunStatus::Stuck), Filter::Graph("rare".into()));
-    for filters in [vec![], vec![status.clone()], vec![graph.clone()], vec![status, graph]] {
+    let (tag, prefix) = (Filter::tag("k", "v"), Filter::IdPrefix("r".into()));
+    for filters in [vec![], vec![status.clone()], vec![graph.clone()], vec![status, graph], vec![tag], vec![prefix]] {
         store.list(filters, None, 9).await.unwrap();
     }
     store.overdue(Duration::ZERO, 9).await.unwrap();
+    let mut tags = Tags::default();
+    tags.set("k", "v").unwrap();
+    let tagged = NewRun { tags: tags.clone(), lease: Some(lease("ann")), ..queued("tagged") };
+    let tagged = store.create(tagged, vec![row("tagged", 1, 1, b"{}")]).await.unwrap();
+    store.commit(Commit { tags: Some(tags), ..next(&tagged, b"{}") }).await.unwrap();
+    store.refused("tagged").await.unwrap();
 }
 
 #[tokio::test]
