@@ -148,6 +148,7 @@ pub use tree::current::{identify_cores, runtime as current_runtime};
 pub use tree::facts::MemberKind;
 pub use tree::node::Running;
 pub use tree::observed::HealthLimits;
+pub use tree::sample::ActorSample;
 pub use tree::supervision::sink::{
     CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,
     SINK_ATTEMPTS_MAX,

@@ -67,7 +67,7 @@ pub mod scope;
 pub mod sim;
 pub mod supervise;
 pub mod system;
-mod telemetry;
+pub mod telemetry;
 
 pub use error::Error;
 #[doc(no_inline)]

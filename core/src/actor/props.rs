@@ -72,6 +72,8 @@ pub(crate) struct ActorOptions {
     pub(crate) retries_max: u32,
     pub(crate) dead_letter_failed_messages: bool,
     pub(crate) stash_capacity: usize,
+    /// The name of this kind of actor in metrics and spans.
+    pub(crate) label: Option<&'static str>,
     /// Whether each message is described or copied before it is handled.
     notes_messages: bool,
     pub(crate) cancel_grace: Option<CancelGrace>,
@@ -254,6 +256,15 @@ impl<A: Actor> Props<A> {
         self
     }
 
+    /// Names this kind of actor in metrics and spans. Default: the name of its message type.
+    ///
+    /// Use the same label for all actors of one kind, and few labels: each is one time series.
+    #[must_use]
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.options().label = Some(label);
+        self
+    }
+
     /// Sets how many messages the actor can stash. Default: 1,024.
     ///
     /// See [`Context::stash`](crate::Context::stash).
@@ -319,6 +330,7 @@ impl<A: Actor> Props<A> {
                 retries_max: 0,
                 dead_letter_failed_messages: false,
                 stash_capacity: STASH_CAPACITY_DEFAULT,
+                label: None,
                 notes_messages: false,
                 cancel_grace: None,
                 start_notice: None,

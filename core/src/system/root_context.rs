@@ -23,6 +23,8 @@ use crate::tree::child;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node;
 use crate::tree::node::Running;
+use crate::tree::sample;
+use crate::tree::sample::ActorSample;
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::supervision::unhandled::RootHandler;
@@ -204,6 +206,12 @@ impl RootContext {
     /// Returns the message counts of all actors that ever ran in this system.
     pub fn counts(&self) -> Counts {
         self.root.node().counts_below()
+    }
+
+    /// Calls `visit` with a sample of each running actor, for metrics. Takes time in proportion to
+    /// the number of members, and holds no lock for longer than one of them needs.
+    pub fn sample_actors(&self, mut visit: impl FnMut(&ActorSample)) {
+        sample::visit(Arc::clone(&self.root) as Arc<dyn Member>, &mut visit);
     }
 
     /// Returns the number of failures reported so far.

@@ -19,6 +19,7 @@ use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::tree::facts::MemberFacts;
 use crate::tree::node::Node;
+use crate::tree::sample::ActorSample;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, WaitEdges};
@@ -75,6 +76,10 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
 
     /// Returns what an observer may know: reads the state of this member once, without any effect.
     fn facts(&self) -> MemberFacts;
+    /// Returns what a sampler reads of an actor. Default: `None`, for other members.
+    fn sample(&self) -> Option<ActorSample> {
+        None
+    }
 
     /// Returns whether this member is inside of a poll at this moment. Default: false.
     fn in_poll(&self) -> bool {

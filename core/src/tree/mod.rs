@@ -32,6 +32,7 @@ pub(crate) mod lineage;
 pub(crate) mod member;
 pub(crate) mod node;
 pub(crate) mod observed;
+pub(crate) mod sample;
 pub(crate) mod supervision;
 pub(crate) mod task;
 pub(crate) mod token;

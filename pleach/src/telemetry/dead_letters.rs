@@ -107,20 +107,6 @@ fn sample(path: &str, message_type: &str) -> String {
 }
 
 impl Summary {
-    /// Returns the value of the field `reason`.
-    pub(super) fn reason_name(&self) -> &'static str {
-        match self.reason {
-            DeadLetterReason::Stopped => "stopped",
-            DeadLetterReason::Cancelled => "cancelled",
-            DeadLetterReason::Failed => "failed",
-            DeadLetterReason::DroppedNewest => "dropped_newest",
-            DeadLetterReason::DroppedOldest => "dropped_oldest",
-            DeadLetterReason::Conflated => "conflated",
-            DeadLetterReason::HandlerFailed => "handler_failed",
-            _ => "other",
-        }
-    }
-
     /// Returns why, and what to do.
     pub(super) fn explanation(&self) -> &'static str {
         match self.reason {
@@ -133,5 +119,19 @@ impl Summary {
             DeadLetterReason::HandlerFailed => "the handler failed, and its props turn failed messages into dead letters",
             _ => "the actor did not reach them",
         }
+    }
+}
+
+/// Returns the name of a reason in fields and labels.
+pub(super) fn reason_name(reason: DeadLetterReason) -> &'static str {
+    match reason {
+        DeadLetterReason::Stopped => "stopped",
+        DeadLetterReason::Cancelled => "cancelled",
+        DeadLetterReason::Failed => "failed",
+        DeadLetterReason::DroppedNewest => "dropped_newest",
+        DeadLetterReason::DroppedOldest => "dropped_oldest",
+        DeadLetterReason::Conflated => "conflated",
+        DeadLetterReason::HandlerFailed => "handler_failed",
+        _ => "other",
     }
 }

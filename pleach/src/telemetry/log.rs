@@ -5,7 +5,7 @@
 //! letters), are listened to only while a subscriber wants them. That is checked when the system is
 //! built, whenever a line is written, and by [`refresh`](SystemLog::refresh).
 
-use super::dead_letters::{DeadLetters, INTERVAL, Recorded, Summary};
+use super::dead_letters::{DeadLetters, INTERVAL, Recorded, Summary, reason_name};
 use super::mailboxes::{EPISODES_MAX, Filled, Mailboxes};
 use pleach_core::{
     Event, EventKinds, Exit, FailureInfo, GaveUp, Instant, Lint, ListenerHandle, Reason, Recovery, Runtime,
@@ -295,7 +295,7 @@ fn error_type(reason: &Reason) -> &'static str {
 
 fn write_dead_letters(system: &str, summary: &Summary) {
     let Summary { count, samples, .. } = summary;
-    let (reason, explanation) = (summary.reason_name(), summary.explanation());
+    let (reason, explanation) = (reason_name(summary.reason), summary.explanation());
     let messages = if *count == 1 { "1 message was".to_string() } else { format!("{count} messages were") };
     tracing::warn!(
         target: DEAD_LETTERS, system, reason, count, samples,

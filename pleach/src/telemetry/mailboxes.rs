@@ -84,7 +84,7 @@ impl Mailboxes {
                 Some(Ended { path: path.clone(), fills: episode.fills, lasted })
             })
             .collect();
-        ended.iter().for_each(|ended| drop(self.open.remove(&ended.path)));
+        self.open.retain(|_, episode| over(episode).is_none());
         self.reported_too_many &= ended.is_empty();
         let next = self.open.values().filter_map(|episode| episode.drained).min().map(|drained| drained + QUIET);
         self.has_timer = next.is_some();

@@ -1,9 +1,11 @@
-//! What a system reports to operators, without any set-up: log lines through `tracing`.
+//! What a system reports to operators: log lines without any set-up, and metrics and spans on
+//! request.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `log` | the listener of a system, its levels, and the text of each line |
 //! | `dead_letters` | the summary of dead letters: at most one line per reason in 10 s |
+//! | `metrics` | counters and gauges of a system, through the `metrics` facade (feature `metrics`) |
 //! | `mailboxes` | which mailboxes are filling up: one line when it begins, one when it is over |
 //!
 //! `docs/telemetry.md` lists the targets and their fields.
@@ -17,5 +19,10 @@
 mod dead_letters;
 mod log;
 mod mailboxes;
+#[cfg(feature = "metrics")]
+mod metrics;
+
+#[cfg(feature = "metrics")]
+pub use metrics::{ACTOR_LABELS_MAX, SystemMetrics};
 
 pub(crate) use log::SystemLog;

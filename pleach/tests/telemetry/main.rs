@@ -7,3 +7,5 @@ mod capture;
 mod log_levels;
 mod logs;
 mod logs_episodes;
+#[cfg(feature = "metrics")]
+mod metrics;

@@ -26,6 +26,7 @@ use crate::tree::member::SupervisedMember;
 use crate::tree::member::WaitingMember;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
+use crate::tree::sample::ActorSample;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
@@ -176,6 +177,16 @@ impl AnyCell {
         }
     }
 
+    /// Returns the label of the actor: by its props, else the name of its message type.
+    pub(super) fn label(&self) -> &'static str {
+        self.options().and_then(|options| options.label).unwrap_or_else(|| self.mailbox.message_type())
+    }
+
+    fn sample(&self) -> ActorSample {
+        let (queued, capacity) = (self.mailbox.len(), self.mailbox.capacity());
+        ActorSample { label: self.label(), queued, capacity: (capacity != u32::MAX as usize).then_some(capacity) }
+    }
+
     fn report_dead_letter(&self, message: Cow<'static, str>, reason: DeadLetterReason) {
         let message_type = self.mailbox.message_type();
         self.node()
@@ -324,6 +335,10 @@ impl<M: Send + 'static> Member for Cell<M> {
 
     fn counts(&self) -> Counts {
         self.any().mailbox.counts()
+    }
+
+    fn sample(&self) -> Option<ActorSample> {
+        Some(self.any().sample())
     }
 
     fn in_poll(&self) -> bool {
