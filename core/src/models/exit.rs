@@ -13,6 +13,7 @@ use crate::models::{LoomCounter, ManualRuntime, PlainCounter, block_on, explore,
 use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::any_ref::AnyRef;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
 use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::{Tree, node};
@@ -145,6 +146,10 @@ impl Member for TestMember {
 
     fn exit_when_childless(&self) -> Option<Exit> {
         None
+    }
+
+    fn facts(&self) -> MemberFacts {
+        MemberFacts::new(MemberKind::Task, Work::Waiting)
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod hub;
 pub(crate) mod mailbox;
+pub(crate) mod observer;
 pub(crate) mod reply;
 pub(crate) mod reserve;
 pub(crate) mod scope;

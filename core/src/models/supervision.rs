@@ -21,6 +21,7 @@ use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartPolicy;
 use crate::supervise::restart_plan::ChildReport;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
 use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision;
@@ -253,6 +254,10 @@ impl Member for TestChild {
     fn halt(self: Arc<Self>) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
         Progress::Pending
+    }
+
+    fn facts(&self) -> MemberFacts {
+        MemberFacts::new(MemberKind::Task, Work::Waiting)
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | role | own action | passed up |
 //! |---|---|---|
-//! | `Scope` | cancels all children | yes |
+//! | `Scope`, `Run` | cancels all children | yes |
 //! | `IsolatedScope` | records the failure | no |
 //! | `Supervisor` | applies its strategy; stops all children if it gives up | on escalation |
 //! | `Top` | records the failure as unhandled | no |
@@ -41,6 +41,8 @@ pub(crate) struct ScopeMember {
 pub(crate) enum ScopeRole {
     /// Cancels all children and passes the failure up.
     Scope,
+    /// As `Scope`, for the members of one run of a graph.
+    Run,
     /// Records the failure. The other children continue.
     IsolatedScope,
     /// Applies the strategy; after giving up, stops all children and passes the failure up.
@@ -136,6 +138,7 @@ impl Member for ScopeMember {
             ScopeRole::Supervisor if is_pool() => MemberKind::Pool,
             ScopeRole::Supervisor => MemberKind::Supervisor,
             ScopeRole::Scope | ScopeRole::IsolatedScope => MemberKind::Scope,
+            ScopeRole::Run => MemberKind::Run,
         };
         MemberFacts::new(kind, Work::Open)
     }
@@ -161,10 +164,10 @@ impl SupervisedMember for ScopeMember {
             // children.
             ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
             ScopeRole::Supervisor => supervision::judge_and_apply(self, FailedMemberKind::Supervisor, failure),
-            ScopeRole::Scope | ScopeRole::IsolatedScope => {
+            ScopeRole::Scope | ScopeRole::Run | ScopeRole::IsolatedScope => {
                 Arc::clone(&self).apply_action(ChildAction::Stop, failure.clone());
                 // A member above cannot restart a failed scope, so the failure goes up as it is.
-                let above = self.node.parent().filter(|_| self.role == ScopeRole::Scope);
+                let above = self.node.parent().filter(|_| self.role != ScopeRole::IsolatedScope);
                 let next = above.map(|above| (Arc::clone(above), failure.escalated_to(above)));
                 FailureStep { next, escalated: None }
             }
@@ -184,7 +187,7 @@ impl SupervisedMember for ScopeMember {
         self.node.note_failure(&failure);
         match self.role {
             ScopeRole::Top | ScopeRole::IsolatedScope => {}
-            ScopeRole::Scope => node::cancel(&self.as_member(), &Cause::Failed(failure)),
+            ScopeRole::Scope | ScopeRole::Run => node::cancel(&self.as_member(), &Cause::Failed(failure)),
             ScopeRole::Supervisor => self.stop_with(StopMode::Stop),
         }
     }

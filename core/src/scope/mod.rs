@@ -105,6 +105,16 @@ impl Scope {
         Self::below(&self.member.as_member(), Some(name))
     }
 
+    /// Creates a scope for one run of a graph. It is a scope like any other, and has the kind
+    /// [`MemberKind::Run`](crate::MemberKind::Run) in snapshots.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
+    pub fn run_scope(&self, name: &str) -> Result<Scope, Refusal> {
+        let member = ScopeMember::below(&self.member.as_member(), Some(name), ScopeRole::Run)?;
+        Ok(Self { member, cancel_grace: None })
+    }
+
     /// Creates a scope within this one that keeps its failures: a failed task cancels nothing.
     ///
     /// # Errors

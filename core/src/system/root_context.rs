@@ -89,7 +89,7 @@ impl RootContext {
     /// Lists the members below a path, one page at a time, as plain values.
     ///
     /// No member is sent a message and no task is woken. The lock of a member is held for the time
-    /// that reading one member takes. A page costs about 0.5 µs per member, whatever the number of
+    /// that reading one member takes. A page costs about 1 µs per member, whatever the number of
     /// siblings before it.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub enum MemberKind {
     Pool,
     /// A scope, which owns tasks and other members.
     Scope,
+    /// The scope of one run of a graph.
+    Run,
     /// A task: a future in a scope.
     Task,
     /// A blocking job on its own thread.
@@ -46,6 +48,7 @@ impl MemberKind {
             Self::Supervisor => "supervisor",
             Self::Pool => "pool",
             Self::Scope => "scope",
+            Self::Run => "run",
             Self::Task => "task",
             Self::BlockingJob => "blocking_job",
             Self::Group => "group",

@@ -131,7 +131,7 @@ fn attach_to_tree<S>(
         None => None,
         Some((scope, token)) => {
             run.details().runtime.get_or_init(|| Arc::clone(token.runtime()));
-            Some(Arc::new(scope.scope(name.as_deref().unwrap_or(run.id())).map_err(RunFault::Refused)?))
+            Some(Arc::new(scope.run_scope(name.as_deref().unwrap_or(run.id())).map_err(RunFault::Refused)?))
         }
     };
     let above = token.or_else(|| scope.as_ref().map(|scope| scope.token()));

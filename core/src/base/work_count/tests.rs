@@ -12,11 +12,13 @@ use crate::base::time::Instant;
 use crate::dispatcher::Dispatcher;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
+use crate::inspect::snapshot::SnapshotQuery;
 use crate::mailbox::Mailbox;
 use crate::routing::topic::{SlowSubscriber, Topic};
 use crate::scope::Scope;
 use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::SupervisorDirective;
+use crate::system::System;
 use crate::tree::member::WaitingMember;
 use crate::tree::supervision::strategy::{OneForAll, OneForOne};
 use crate::tree::token::CancelToken;
@@ -398,4 +400,48 @@ fn s14_waiting_for_room_in_many_mailboxes_costs_linear_work() {
         sim.drain_ready();
         assert!(publisher.exit().is_some() && publisher.cell().edges().is_empty());
     });
+}
+
+/// A page near the end of many siblings costs what the first page costs.
+#[test]
+fn o1_page_costs_the_same_whatever_comes_before_it() {
+    let pages = |siblings: usize| {
+        let sim = Dispatcher::seeded(1);
+        let system = System::builder("s", sim.runtime()).build().unwrap();
+        (0..siblings).for_each(|_| drop(system.spawn_unnamed(failing()).unwrap()));
+        sim.drain_ready();
+        let mut query = SnapshotQuery::at("/user".parse().unwrap()).limit(50);
+        let mut costs = Vec::new();
+        loop {
+            take_count();
+            let page = system.snapshot(&query).unwrap();
+            costs.push(take_count());
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return costs,
+            }
+        }
+    };
+    let (few, many) = (pages(FEW), pages(20 * FEW));
+    assert_eq!(many.len(), 20 * FEW / 50 + 1);
+    // The last page also passes the unused memory of the table.
+    let dearest = |costs: &[u64]| costs[..costs.len() - 1].iter().copied().max().unwrap();
+    assert!(dearest(&many) <= dearest(&few) + 2, "{few:?} {:?}", dearest(&many));
+    assert!(many[many.len() - 1] <= 20 * FEW as u64, "{:?}", many.last());
+}
+
+/// Free places are passed at most once by a whole walk, a bounded number of them in each page.
+#[test]
+fn o1_free_places_are_passed_in_bounded_parts() {
+    let sim = Dispatcher::seeded(1);
+    let system = System::builder("s", sim.runtime()).build().unwrap();
+    let actors: Vec<_> = (0..20_000).map(|_| system.spawn_unnamed(failing()).unwrap()).collect();
+    sim.drain_ready();
+    actors[..19_999].iter().for_each(|actor| actor.stop());
+    sim.drain_ready();
+    take_count();
+    let page = system.snapshot(&SnapshotQuery::at("/user".parse().unwrap())).unwrap();
+    assert_eq!((page.members.len(), page.next), (2, None));
+    let passed = take_count();
+    assert!((20_000..60_000).contains(&passed), "{passed}");
 }
