@@ -8,6 +8,8 @@ pub mod postgres;
 #[cfg(feature = "postgres")]
 pub mod proxy;
 #[cfg(feature = "tokio")]
+pub mod unserved;
+#[cfg(feature = "tokio")]
 pub mod workers;
 
 use pleach_graph::store::{

@@ -170,3 +170,16 @@ async fn c2_damaged_due_run_can_be_deleted_while_workers_claim() {
     assert!(store.claim(ready(9), lease("bob")).await.unwrap().is_empty());
     store.delete("bad").await.unwrap();
 }
+
+#[tokio::test]
+async fn o8_damaged_runs_are_found_among_overdue_runs() {
+    let url = fresh_schema().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    for run in ["bad", "well"] {
+        store.create(queued(run), vec![row(run, 1, 1, b"{}")]).await.unwrap();
+    }
+    connect(&url).await.execute("UPDATE pleach_run SET sum = sum + 1 WHERE id = 'bad'", &[]).await.unwrap();
+    let overdue = store.overdue(std::time::Duration::ZERO, 9).await.unwrap();
+    assert_eq!(overdue[0].damaged.iter().map(|one| one.run.as_str()).collect::<Vec<_>>(), ["bad"]);
+    assert_eq!(overdue[0].runs.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["well"]);
+}

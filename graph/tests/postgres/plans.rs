@@ -139,6 +139,18 @@ async fn c15_claims_find_their_schema_by_an_index() {
     assert!(plan.contains("Index Scan using pleach_run_due") && plan.contains("schema = known.schema"), "{plan}");
 }
 
+#[tokio::test]
+async fn o8_overdue_runs_are_found_by_an_index() {
+    let (store, pool) = filled().await;
+    let overdue = store.overdue(Duration::ZERO, 2).await.unwrap();
+    let found: Vec<(&str, usize, bool)> = overdue.iter().map(|of| (of.graph.as_str(), of.damaged.len(), of.has_more)).collect();
+    assert_eq!(found, [("essay", 2, true), ("rare", 2, true)], "the rows have no valid checksum");
+    let client = pool.get().await.unwrap();
+    let plan = plan(&client, "WITH RECURSIVE version AS%", "0, 3, 1000").await;
+    assert!(plan.contains("ROW(r.graph, r.fingerprint, r.schema) > ROW("), "{plan}");
+    assert!(!plan.contains("Seq Scan on pleach_run") && !plan.contains("Sort Key: r"), "{plan}");
+}
+
 /// Makes every call once, so that the session has prepared every statement.
 async fn call_all(store: &PostgresStore) {
     let claim = create_held(store, "r").await;

@@ -1,4 +1,4 @@
-//! C15 on PostgreSQL: workers with separate connections share one database. `cargo xtask test`
+//! C15, O8 on PostgreSQL: workers with separate connections share one database. `cargo xtask test`
 //! starts a server.
 #![cfg(feature = "postgres")]
 
@@ -21,4 +21,10 @@ fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
     });
     let url = format!("{server}?options=-csearch_path%3D{schema}&application_name={schema}");
     crate::common::workers::check_shared_runs(async || PostgresStore::connect(&url).await.unwrap());
+}
+
+#[tokio::test]
+async fn o8_runs_that_nobody_serves_are_reported_on_postgres() {
+    let url = crate::common::postgres::fresh_schema().await;
+    crate::common::unserved::check_unserved(PostgresStore::connect(&url).await.unwrap()).await;
 }

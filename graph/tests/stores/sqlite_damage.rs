@@ -275,3 +275,26 @@ fn c15_claim_without_a_limit_skips_damaged_runs() {
         assert_eq!(store.claim(ready(usize::MAX), lease("bob")).await.unwrap().len(), 1);
     });
 }
+
+#[test]
+fn o8_damaged_run_does_not_hide_overdue_runs() {
+    for (column, value) in DAMAGE {
+        let folder = Folder::new();
+        let path = folder.file("runs.db");
+        block_on(async {
+            let store = SqliteStore::open(&path).await.unwrap();
+            for run in ["bad", "well"] {
+                store.create(queued(run), vec![row(run, 1, 1, b"{}")]).await.unwrap();
+            }
+            tamper(&path, &format!("UPDATE run SET {column} = {value} WHERE id = 'bad'"));
+            let overdue = store.overdue(std::time::Duration::ZERO, 9).await.unwrap();
+            let found = overdue.iter().flat_map(|of| &of.runs).any(|run| run.id == "well");
+            assert!(found, "{column} = {value}: {overdue:?}");
+            let intact = overdue.iter().flat_map(|of| &of.runs).any(|run| run.id == "bad");
+            assert!(!intact, "{column} = {value}: {overdue:?}");
+            if column == "sum" {
+                assert_eq!(overdue[0].damaged[0].run, "bad");
+            }
+        });
+    }
+}

@@ -1,4 +1,4 @@
-//! C15 on SQLite: workers with separate handles share one file.
+//! C15, O8 on SQLite: workers with separate handles share one file.
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::SqliteStore;
@@ -10,4 +10,11 @@ fn c15_workers_on_one_file_share_the_runs_though_some_are_killed() {
     let file = folder.join("runs.db");
     crate::common::workers::check_shared_runs(async || SqliteStore::open(&file).await.unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn o8_runs_that_nobody_serves_are_reported_on_sqlite() {
+    let folder = crate::common::Folder::new();
+    let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();
+    crate::common::unserved::check_unserved(store).await;
 }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod deploy_check;
 mod fork_undo;
 mod history;
 mod migrated;

@@ -32,8 +32,8 @@ const RUN: &str = concat!("SELECT ", columns!(), " FROM run WHERE id = ?1");
 pub(super) const OVERDUE: &str = concat!(
     "SELECT ",
     columns!(),
-    " FROM run WHERE graph = ?1 AND fingerprint = ?2 AND schema = ?3 AND wake_at IS NOT NULL
-    AND holder IS NULL AND wake_at BETWEEN ?4 AND ?5 ORDER BY wake_at, no LIMIT ?6"
+    " FROM run WHERE graph = CAST(?1 AS TEXT) AND fingerprint = CAST(?2 AS TEXT) AND schema = ?3
+    AND wake_at IS NOT NULL AND holder IS NULL AND wake_at BETWEEN ?4 AND ?5 ORDER BY wake_at, no LIMIT ?6"
 );
 const RUN_BY_KEY: &str = concat!("SELECT ", columns!(), " FROM run WHERE no = ?1");
 const ALL_RUNS: &str = concat!("SELECT ", columns!(), " FROM run");
