@@ -10,8 +10,8 @@ use pleach_core::{
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
-    CheckpointError, CompileError, EffectError, FanOutTimeout, MergeError, MismatchError, NodeError, PanicError, ResumeError,
-    RouterError, RunControlError, RunError, RunFault, StartError, store::StoreError,
+    CheckpointError, CompileError, DeployError, EffectError, FanOutTimeout, MergeError, MismatchError, NodeError, PanicError,
+    PatchError, ResumeError, RouterError, RunControlError, RunError, RunFault, StartError, store::StoreError,
 };
 use std::fmt;
 
@@ -89,6 +89,12 @@ pub enum Error {
     /// A request to an inspection socket failed.
     #[cfg(all(feature = "inspect", unix))]
     InspectClient(ClientError),
+    /// A deploy check failed, or found runs that the program would not serve.
+    #[cfg(feature = "graph")]
+    Deploy(DeployError),
+    /// A JSON patch does not fit its text.
+    #[cfg(feature = "graph")]
+    Patch(PatchError),
     /// An input or output operation of the program failed.
     Io(std::io::Error),
     /// No runtime was found: call this inside Tokio, or pass a runtime to the builder.
@@ -140,6 +146,10 @@ impl Error {
             Self::Effect(error) => error,
             #[cfg(feature = "graph")]
             Self::Store(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Deploy(error) => error,
+            #[cfg(feature = "graph")]
+            Self::Patch(error) => error,
             #[cfg(feature = "tokio")]
             Self::WithoutTime => &crate::runtime::NoRuntime::WithoutTime,
             Self::NoRuntime => return None,
@@ -226,6 +236,8 @@ from!(
     RunControlError => RunControl,
     EffectError => Effect,
     StoreError => Store,
+    DeployError => Deploy,
+    PatchError => Patch,
 );
 
 impl From<BuildError> for Error {
