@@ -3,7 +3,8 @@
 //! `golden/vN/` belongs to one run that was interrupted in the middle of everything: after a loop,
 //! inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep, one answer
 //! and one open question. In `v2` the run was also migrated, so its rows continue with the keys of
-//! others.
+//! others. In `v3` it has tags; the format of its records is that of `v2`, and its tables have format
+//! 4.
 //! - `run.db`: a SQLite file.
 //! - `rows.json`: the rows of the run.
 //! - `keys.json`: the idempotency keys of the nodes in progress.
@@ -16,10 +17,11 @@
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::{
-    FORMAT, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Tags, Wake,
+    FORMAT, Filter, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Tags,
+    Wake,
 };
 use pleach_graph::{
-    Compensation, CompiledGraph, END, FanOut, Graph, Migrations, NodeContext, Policy, Retry, RunFault, RunOptions,
+    Compensation, CompiledGraph, END, FanOut, Graph, Migrations, NodeContext, Policy, Retry, RunFault, RunOptions, RunRemote,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +41,18 @@ struct Version {
     format: u32,
     /// The schema of its run.
     schema: u32,
+    /// The format of the tables in its file.
+    tables: u32,
 }
 
-const VERSIONS: [Version; 2] = [Version { folder: "v1", format: 1, schema: 0 }, Version { folder: "v2", format: 2, schema: 1 }];
+const VERSIONS: [Version; 3] = [
+    Version { folder: "v1", format: 1, schema: 0, tables: 1 },
+    Version { folder: "v2", format: 2, schema: 1, tables: 3 },
+    Version { folder: "v3", format: 2, schema: 1, tables: 4 },
+];
 
 /// The format that this version writes.
-const NEWEST: Version = VERSIONS[1];
+const NEWEST: Version = VERSIONS[2];
 
 /// The nodes at which the run was interrupted, besides the one that asks.
 const HANGING: [&str; 6] = ["d2", "flaky", "item 2", "item 3", "late", "sub/right"];
@@ -300,6 +308,37 @@ async fn c7_golden_sqlite_files_are_resumed() {
 }
 
 #[tokio::test]
+async fn o7_golden_files_are_migrated_and_can_be_listed() {
+    write_if_requested().await;
+    for version in VERSIONS {
+        let copy = Copied::new(version, "lists");
+        let tables = || -> u32 {
+            let file = rusqlite::Connection::open(&copy.0).unwrap();
+            file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+        };
+        assert_eq!(tables(), version.tables, "the golden file is unchanged");
+        let store = SqliteStore::open(&copy.0).await.unwrap();
+        assert_eq!(tables(), NEWEST.tables);
+        let listed = async |filter| store.list(vec![filter], None, 9).await.unwrap().runs;
+        let found = listed(Filter::IdPrefix("golden-".into())).await;
+        assert_eq!((found.len(), found[0].status), (1, RunStatus::Running), "{version:?}");
+        assert_eq!(listed(Filter::Graph("golden".into())).await, found);
+        assert_eq!(listed(Filter::CreatedSince(found[0].created)).await, found);
+        let of_customer = listed(Filter::tag("customer", "42")).await;
+        let is_tagged = version.tables >= 4;
+        assert_eq!(of_customer, if is_tagged { found.clone() } else { vec![] }, "{version:?}");
+        assert_eq!(found[0].tags.to_string(), if is_tagged { "customer=42 stage=" } else { "" });
+        let failure = found[0].failure.as_ref().map(|failure| (failure.node.as_str(), failure.attempt, failure.is_final));
+        assert_eq!(failure, is_tagged.then_some(("flaky", 1, false)), "{version:?}");
+        // The view finds the failed attempt in the log of every version.
+        let view = RunRemote::new(&store, RUN).view().await.unwrap();
+        let attempts: Vec<_> = view.tokens.iter().filter_map(|token| token.failure.as_ref()).collect();
+        assert_eq!((attempts.len(), attempts[0].node.as_str(), attempts[0].attempt), (1, "flaky", 1), "{version:?}");
+        assert!(store.refused(RUN).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn c7_golden_rows_are_resumed() {
     write_if_requested().await;
     for version in VERSIONS {
@@ -379,7 +418,7 @@ async fn write() {
     drop(std::fs::remove_file(&path));
     let store = SqliteStore::open(&path).await.unwrap();
     let world = NodeControl { is_cut_off: true, ..NodeControl::default() };
-    let run = graph().run(vec![]).id(RUN).checkpoint(&store).extension(world.clone());
+    let run = graph().run(vec![]).id(RUN).tag("customer", "42").tag("stage", "").checkpoint(&store).extension(world.clone());
     drive_until_hanging(run, &store, &world, 2).await;
     let run = graph().resume(RUN).resume_with("first", &true).checkpoint(&store).schema(1).migrations(&migrations());
     // Two of its waits were rewritten.
