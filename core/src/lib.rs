@@ -100,6 +100,7 @@ pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, Unexpected
 pub use events::give_ups::GIVE_UPS_KEPT_MAX;
 pub use events::health_report::{HEALTH_REPORTS_MAX, HealthReport, Problem};
 pub use events::hub::{EventHub, ListenerHandle};
+pub use events::instrument::{HandledMessage, HandlerOutcome, HandlerSpan, Instrument, SendContext};
 pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use group::builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};

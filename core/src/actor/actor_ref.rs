@@ -100,7 +100,10 @@ impl<M: Send + 'static> ActorRef<M> {
     /// # Errors
     /// [`SendError::Full`] or [`SendError::Closed`], each with the message.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        self.cell.report_if_high_water(self.cell.mailbox().try_push(message)?);
+        let Err(message) = self.cell.mailbox().push_fast(message) else { return Ok(()) };
+        let context = self.cell.any().capture();
+        let pushed = self.cell.mailbox().push_slow(message, Priority::NORMAL, WhenFull::Fail, context)?;
+        self.cell.report_if_high_water(pushed.high_water);
         Ok(())
     }
 
@@ -216,7 +219,8 @@ impl<M: Send + 'static> ActorRef<M> {
     /// Slow path of a `tell`: the mailbox may be full, and may drop a message.
     #[cold]
     fn tell_slow(&self, message: M, priority: Priority) -> Result<(), SendError<M>> {
-        let Pushed { high_water, dropped, .. } = self.cell.mailbox().push_slow(message, priority, WhenFull::Drop)?;
+        let Pushed { high_water, dropped, .. } =
+            self.cell.mailbox().push_slow(message, priority, WhenFull::Drop, self.cell.any().capture())?;
         if let Some((dropped, reason)) = dropped {
             self.cell.dead_letter_for_sender(dropped, reason);
         }

@@ -74,6 +74,9 @@ fn prepare<A: Actor>(
     }
     let node = new_node(tree, parent, name)?.with_policy(props.policy());
     let cell = Arc::new(Cell::new(node, kind, props.shared_options()));
+    if tree.instrument.is_some() && (tree.instruments_all || props.is_instrumented()) {
+        cell.any().mailbox().carry_contexts();
+    }
     props.apply_supervision(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
         let child = Arc::clone(&cell) as Arc<dyn Member>;

@@ -11,6 +11,7 @@
 //! | `give_ups` | the supervisors that gave up, kept for the health of the system |
 //! | `health_report` | problems that parts of the program report |
 //! | `event` | the event type and its kinds |
+//! | `instrument` | code around the messages of chosen actors, for spans and timing |
 //! | `hub`, `subscription` | the listeners of a tree; the bounded queue of one subscriber |
 //! | `signal` | what an actor's `signal` hook receives |
 
@@ -22,5 +23,6 @@ pub(crate) mod failure;
 pub(crate) mod give_ups;
 pub(crate) mod health_report;
 pub(crate) mod hub;
+pub(crate) mod instrument;
 pub(crate) mod signal;
 pub(crate) mod subscription;

@@ -39,6 +39,7 @@
 //! | `TIME_HANDLERS` | `begin_batch`, `time_next_handler` | `stop_stopwatch` |
 //! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
 //! | `DRAINED` | the queue, once a reported backlog is below half | `apply_control` |
+//! | `INSTRUMENTED` | `carry_contexts`, before the first message | never |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |
 //! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
 //! | `MAILBOX_EMPTY` | `begin_exit`, if every accepted message was taken | never |
@@ -99,8 +100,11 @@ pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
 /// A mailbox that was reported as filling up is less than half full again.
 pub(crate) const DRAINED: u32 = 1 << 20;
 
+/// Each message has a span: it is a boxed step.
+pub(crate) const INSTRUMENTED: u32 = 1 << 21;
+
 /// Bits that do not keep an idle receiver from parking.
-pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR;
+pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR | INSTRUMENTED;
 
 /// Whether the receiver's task is being polled.
 #[derive(Clone, Copy, PartialEq, Eq)]

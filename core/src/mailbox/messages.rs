@@ -86,6 +86,16 @@ pub(crate) struct Position {
     pub(super) last_batch_len: u16,
 }
 
+/// What [`Messages::take_batch`] has taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    Nothing,
+    /// The whole chunk.
+    Chunk,
+    /// A full chunk of the backlog, or one message of a lane.
+    Cold,
+}
+
 /// The messages of a queue. `X` is data of the queue's owner that depends on the message type.
 pub(crate) struct Messages<M, X> {
     /// The messages pushed since the receiver last took a batch, oldest first.
@@ -141,18 +151,18 @@ impl<M, X: Default> Messages<M, X> {
     }
 
     /// Moves the oldest full chunk, one message of the lanes, or the whole chunk into `batch`, and
-    /// stores the length of the chunk. Returns false if there is nothing to take.
+    /// stores the length of the chunk.
     #[inline]
-    pub(super) fn take_batch(&mut self, batch: &mut Vec<M>, last_batch_len: &mut u16) -> bool {
+    pub(super) fn take_batch(&mut self, batch: &mut Vec<M>, last_batch_len: &mut u16) -> Taken {
         if self.cold.is_some() && self.take_batch_cold(batch) {
-            return true;
+            return Taken::Cold;
         }
         if self.chunk.is_empty() {
-            return false;
+            return Taken::Nothing;
         }
         *last_batch_len = self.chunk.len() as u16;
         core::mem::swap(&mut self.chunk, batch);
-        true
+        Taken::Chunk
     }
 
     /// Takes from the backlog, which is older than the chunk, or from the lanes.

@@ -24,6 +24,7 @@
 //! Most of this code is compiled once, for queues of all message types: it sees the messages as
 //! `dyn MessageStore`. Only what moves messages is generic.
 
+pub(crate) mod contexts;
 pub(crate) mod control;
 pub(crate) mod high_water;
 pub(crate) mod message_counts;

@@ -49,9 +49,10 @@ use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
+use crate::events::instrument::SendContext;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::{MessageStore, Messages, OwnerData};
+use crate::mailbox::messages::{MessageStore, Messages, OwnerData, Taken, WaitingMessage};
 use crate::mailbox::queue_state::{Admission, QueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority};
@@ -166,11 +167,11 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
 
     /// Pushes a message if there is room, and ignores the overflow rule. Returns `Some` if the push
     /// passed the high-water mark.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn try_push(&self, message: M) -> Result<Option<HighWater>, SendError<M>> {
         match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slow(message, Priority::NORMAL, WhenFull::Fail).map(|pushed| pushed.high_water),
+            Err(message) => self.push_slow(message, Priority::NORMAL, WhenFull::Fail, None).map(|pushed| pushed.high_water),
         }
     }
 
@@ -199,25 +200,38 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
 
     /// Slow path of a push: every case without credits. Waiting sends go first.
     #[cold]
-    pub(crate) fn push_slow(&self, message: M, priority: Priority, mut when_full: WhenFull) -> Result<Pushed<M>, SendError<M>> {
-        let (mut to_wake, mut receiver) = (Vec::new(), None);
+    pub(crate) fn push_slow(
+        &self,
+        message: M,
+        priority: Priority,
+        mut when_full: WhenFull,
+        mut context: Option<SendContext>,
+    ) -> Result<Pushed<M>, SendError<M>> {
+        let (mut to_wake, mut receiver, mut old_context) = (Vec::new(), None, None);
         let pushed = self.state.with(|state| {
             let (mut waiting, mut dropped) = (None, None);
             match self.any().begin_push(state, priority, &mut when_full, &mut to_wake) {
-                Ok(Some(Admission::Enqueue)) => state.messages.enqueue(message, state.position(priority)),
+                Ok(Some(Admission::Enqueue)) => {
+                    state.messages.enqueue(message, state.position(priority));
+                    context = state.push_context(priority, context.take());
+                }
                 Ok(Some(Admission::ReplaceOldest(reason))) => {
                     dropped = state.messages.pop_oldest().map(|oldest| (oldest, reason));
+                    old_context = state.pop_oldest_context();
                     state.messages.enqueue(message, state.position(priority));
+                    context = state.push_context(priority, context.take());
                 }
                 Ok(Some(Admission::DropIncoming(reason))) => dropped = Some((message, reason)),
                 Ok(None) => {
-                    waiting = Some(self.any().add_waiting(state, Some(Box::new(message)), priority, when_full.take_waker()));
+                    let (message, waker) = (Some(Box::new(message) as WaitingMessage), when_full.take_waker());
+                    waiting = Some(self.any().add_waiting(state, message, priority, waker, context.take()));
                 }
                 Err(error) => return Err(error.with_message(message)),
             }
             let high_water = self.any().finish_push(state, &mut receiver);
             Ok(Pushed { waiting, high_water, dropped })
         });
+        drop((context, old_context));
         when_full.discard();
         wakers::wake_each(to_wake);
         wakers::wake_each(receiver);
@@ -252,11 +266,17 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     /// parks the receiver.
     pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
         loop {
-            let mut replaced = None;
+            let (mut replaced, mut old_context) = (None, None);
             let found = self.state.with(|state| {
-                if state.messages.take_batch(batch, &mut state.last_batch_len) {
-                    state.refresh_credits(&self.taken, &self.control_word);
-                    return None;
+                match state.messages.take_batch(batch, &mut state.last_batch_len) {
+                    Taken::Nothing => {}
+                    taken => {
+                        if taken == Taken::Cold {
+                            old_context = state.take_context();
+                        }
+                        state.refresh_credits(&self.taken, &self.control_word);
+                        return None;
+                    }
                 }
                 let next = self.any().without_message(state, may_park);
                 if let WithoutMessage::Park = next {
@@ -267,6 +287,7 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
                 Some(next)
             });
             drop(replaced);
+            drop(old_context);
             match found {
                 None => {
                     // The oldest message goes last, because the batch is popped from its end.

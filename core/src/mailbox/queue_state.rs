@@ -6,6 +6,8 @@
 
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
+use crate::events::instrument::SendContext;
+use crate::mailbox::contexts::Contexts;
 use crate::mailbox::messages::{CHUNK_MAX, MessageStore, Messages, Position, WaitingMessage};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::signals::SignalQueue;
@@ -65,6 +67,8 @@ pub(super) struct ColdPart<U> {
     pub(super) failed: u64,
     pub(super) dead_lettered: u64,
     pub(super) signals: SignalQueue,
+    /// Only for an instrumented actor.
+    pub(super) contexts: Option<Box<Contexts>>,
     /// Data of the queue's owner, under the same lock and in the same box.
     pub(super) attached: U,
 }
@@ -76,6 +80,7 @@ pub(super) struct WaitingSend {
     pub(super) priority: Priority,
     /// `None` once the close of the queue has woken the sender.
     pub(super) waker: Option<Waker>,
+    pub(super) context: Option<SendContext>,
 }
 
 /// What happens to a message that arrives on the slow path.

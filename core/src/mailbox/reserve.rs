@@ -22,8 +22,9 @@
 
 use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
+use crate::events::instrument::SendContext;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::OwnerData;
+use crate::mailbox::messages::{OwnerData, Taken};
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
@@ -113,7 +114,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                 return (Poll::Ready(Ok(self.reserve_locked(state, Reservation { priority, drop_reason: None }))), admitted);
             }
             if key.is_none() && waker.is_some() {
-                *key = Some(self.add_waiting(state, None, priority, waker.take()));
+                *key = Some(self.add_waiting(state, None, priority, waker.take(), None));
             }
             (Poll::Pending, admitted)
         });
@@ -209,7 +210,8 @@ impl<U: Default, H> AnyQueue<U, H> {
 impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
     /// make room, or this one.
-    pub(crate) fn fill(&self, reservation: Reservation, message: M) -> Option<Rejected<M>> {
+    pub(crate) fn fill(&self, reservation: Reservation, message: M, context: Option<SendContext>) -> Option<Rejected<M>> {
+        let mut unused = (None, None);
         let (rejected, waker) = self.state.with(|state| {
             let at = state.position(reservation.priority);
             let rejected = match self.any().begin_fill(state, &reservation) {
@@ -217,17 +219,21 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
                 Some(Admission::DropIncoming(reason)) => Some((message, Some(reason))),
                 Some(Admission::Enqueue) => {
                     state.messages.enqueue(message, at);
+                    unused.0 = state.push_context(reservation.priority, context);
                     None
                 }
                 Some(Admission::ReplaceOldest(reason)) => {
                     let oldest = state.messages.pop_oldest();
+                    unused.1 = state.pop_oldest_context();
                     state.messages.enqueue(message, at);
+                    unused.0 = state.push_context(reservation.priority, context);
                     oldest.map(|oldest| (oldest, Some(reason)))
                 }
             };
             state.refresh_credits(&self.taken, &self.control_word);
             (rejected, state.unpark_if_idle())
         });
+        drop(unused);
         wakers::wake_each(waker);
         rejected
     }
@@ -236,10 +242,11 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     /// with false after the last part. Parks the receiver while messages are still being made.
     pub(crate) fn poll_remaining(&self, batch: &mut Vec<M>, waker: &Waker) -> Poll<bool> {
         let mut replaced = None;
-        let polled = self.state.with(|state| match state.messages.take_batch(batch, &mut state.last_batch_len) {
-            true => Poll::Ready(true),
-            false => self.any().without_remaining(state, waker, &mut replaced).map(|()| false),
-        });
+        let polled =
+            self.state.with(|state| match state.messages.take_batch(batch, &mut state.last_batch_len) != Taken::Nothing {
+                true => Poll::Ready(true),
+                false => self.any().without_remaining(state, waker, &mut replaced).map(|()| false),
+            });
         drop(replaced);
         batch.reverse();
         polled

@@ -5,6 +5,7 @@
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
+use crate::events::instrument::SendContext;
 use crate::mailbox::messages::{Messages, OwnerData, WaitingMessage};
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
@@ -36,22 +37,22 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
 
     /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
     pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
-        let (message, waker) = self.state.with(|state| {
+        let (message, rest) = self.state.with(|state| {
             let withdrawn = state.remove_with_message(key);
             self.any().refresh_after_admission(state);
             withdrawn
         });
-        wakers::discard(waker);
+        wakers::discard(rest.and_then(|(waker, _context)| waker));
         message
     }
 }
 
 impl<M: Send + 'static, X: OwnerData, U: Default> QueueState<Messages<M, X>, U> {
-    /// Removes a waiting send, if it still waits. Returns its message and its waker.
-    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<Waker>) {
+    /// Removes a waiting send, if it still waits. Returns its message, its waker and its context.
+    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<(Option<Waker>, Option<SendContext>)>) {
         let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
         let message = waiting.message.and_then(|message| message.downcast().ok());
-        (message.map(|message| *message), waiting.waker)
+        (message.map(|message| *message), Some((waiting.waker, waiting.context)))
     }
 }
 
@@ -78,8 +79,9 @@ impl<U: Default, H> AnyQueue<U, H> {
         message: Option<WaitingMessage>,
         priority: Priority,
         waker: Option<Waker>,
+        context: Option<SendContext>,
     ) -> u64 {
-        let waiting = WaitingSend { message, priority, waker };
+        let waiting = WaitingSend { message, priority, waker, context };
         state.credits = 0;
         let cold = state.cold();
         cold.next_key += 1;
@@ -175,6 +177,7 @@ impl<U: Default> AnyQueueState<U> {
                 self.accepted = self.accepted.wrapping_add(1);
                 let at = self.position(waiting.priority);
                 self.messages.enqueue_waiting(message, at);
+                drop(self.push_context(waiting.priority, waiting.context));
             }
             None => drop(self.cold().granted.insert(key)),
         }

@@ -101,8 +101,10 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let pushed =
-                    to.mailbox().push_slow(message, Priority::NORMAL, WhenFull::Drop).unwrap_or_else(|error| panic!("{error}"));
+                let pushed = to
+                    .mailbox()
+                    .push_slow(message, Priority::NORMAL, WhenFull::Drop, None)
+                    .unwrap_or_else(|error| panic!("{error}"));
                 pushed.dropped.map(|(dropped, _)| dropped)
             })
         });

@@ -61,7 +61,7 @@ fn loom_a4_tell_does_not_overtake_a_waiting_send() {
         let mut sending = Sending::new(&cell, 2);
         assert!(poll_once(&mut sending).is_pending(), "message 1 is not taken yet");
         let to = Arc::clone(&cell);
-        let teller = thread::spawn(move || to.mailbox().push_slow(3, Priority::NORMAL, WhenFull::Fail).is_ok());
+        let teller = thread::spawn(move || to.mailbox().push_slow(3, Priority::NORMAL, WhenFull::Fail, None).is_ok());
         (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         teller.join().unwrap();
         assert_eq!(receiver.handled, [1, 2]);

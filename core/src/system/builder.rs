@@ -4,6 +4,7 @@ use crate::base::runtime::Runtime;
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::events::hub::Callback;
+use crate::events::instrument::Instrument;
 use crate::ids::name::{Name, NameError};
 use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::system::System;
@@ -148,6 +149,20 @@ impl<S: BuildSystem> SystemBuilder<S> {
     /// [`health`](crate::System::health). Default: 10 s and 30 s.
     pub fn health_limits(mut self, limits: HealthLimits) -> Self {
         self.settings.health_limits = limits;
+        self
+    }
+
+    /// Sets code that runs around the messages of [instrumented](crate::Props::instrumented)
+    /// actors, for spans and timing. Default: none.
+    pub fn instrument(mut self, instrument: impl Instrument) -> Self {
+        self.settings.instrument = Some(Arc::new(instrument));
+        self
+    }
+
+    /// Instruments all actors of the system, as if each had
+    /// [`Props::instrumented`](crate::Props::instrumented). Default: only those that ask for it.
+    pub fn instrument_all(mut self) -> Self {
+        self.settings.instruments_all = true;
         self
     }
 

@@ -47,6 +47,7 @@ use crate::events::event::LONG_HANDLER_DEFAULT;
 use crate::events::give_ups::GiveUps;
 use crate::events::health_report::HealthReports;
 use crate::events::hub::Events;
+use crate::events::instrument::Instrument;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::observed::{HealthLimits, Observed};
@@ -77,6 +78,10 @@ pub(crate) struct Tree {
     pub(crate) long_handler: Duration,
     /// The strategy of parents without their own; `None` means one-for-one.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    /// Code around the messages of instrumented actors.
+    pub(crate) instrument: Option<Arc<dyn Instrument>>,
+    /// Whether all actors are instrumented.
+    pub(crate) instruments_all: bool,
     /// The sink of supervisors that neither have nor inherit one. Read only when a failure
     /// escalates, so a lock is cheap enough.
     sink: Lock<Option<Arc<dyn EscalationSink>>>,
@@ -104,6 +109,8 @@ pub(crate) struct TreeSettings {
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
     pub(crate) sink: Option<Arc<dyn EscalationSink>>,
     pub(crate) health_limits: HealthLimits,
+    pub(crate) instrument: Option<Arc<dyn Instrument>>,
+    pub(crate) instruments_all: bool,
 }
 
 impl Default for TreeSettings {
@@ -114,6 +121,8 @@ impl Default for TreeSettings {
             strategy: None,
             sink: None,
             health_limits: HealthLimits::default(),
+            instrument: None,
+            instruments_all: false,
         }
     }
 }
@@ -125,7 +134,7 @@ impl Tree {
 
     pub(crate) fn with_settings(runtime: Arc<dyn Runtime>, settings: TreeSettings) -> Arc<Self> {
         catch::install();
-        let TreeSettings { grace, long_handler, strategy, sink, health_limits } = settings;
+        let TreeSettings { grace, long_handler, strategy, sink, health_limits, instrument, instruments_all } = settings;
         let (events, unhandled, retries) = (Arc::new(Events::new()), Unhandled::new(), RetryQueue::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
         let drop_queue = Lock::new(DropQueue::default());
@@ -141,6 +150,8 @@ impl Tree {
             grace,
             long_handler,
             strategy,
+            instrument,
+            instruments_all,
             sink,
             number,
             last_id,

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `log` | the listener of a system, its levels, and the text of each line |
 //! | `dead_letters` | the summary of dead letters: at most one line per reason in 10 s |
+//! | `instruments` | a span, and the time, of each message (feature `spans` or `metrics`) |
 //! | `metrics` | counters and gauges of a system, through the `metrics` facade (feature `metrics`) |
 //! | `mailboxes` | which mailboxes are filling up: one line when it begins, one when it is over |
 //!
@@ -17,11 +18,15 @@
 //!    waiting to be written.
 
 mod dead_letters;
+#[cfg(any(feature = "metrics", feature = "spans"))]
+mod instruments;
 mod log;
 mod mailboxes;
 #[cfg(feature = "metrics")]
 mod metrics;
 
+#[cfg(any(feature = "metrics", feature = "spans"))]
+pub use instruments::Instruments;
 #[cfg(feature = "metrics")]
 pub use metrics::{ACTOR_LABELS_MAX, SystemMetrics};
 

@@ -9,3 +9,5 @@ mod logs;
 mod logs_episodes;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(feature = "spans")]
+mod spans;

@@ -208,3 +208,23 @@ fn o5_sampler_ends_with_its_system() {
         assert_eq!(recorded.get("pleach.messages.accepted{system=s}"), 2.0, "sampled once more at the end");
     });
 }
+
+#[test]
+fn o5_handler_times_are_recorded_for_actors_that_ask() {
+    use pleach::telemetry::Instruments;
+    recorded(|recorded| {
+        let sim = Sim::new(1);
+        let instruments = Instruments::new().handler_times("s", sim.runtime());
+        let system = ActorSystem::builder("s").runtime(sim.runtime()).instrument(instruments).build().unwrap();
+        let asks = system.spawn("asks", TestActor::props(&Log::new()).label("asks").instrumented()).unwrap();
+        let plain = TestActor::spawn(&system, "plain");
+        for actor in [&asks, &plain] {
+            (0..3).for_each(|n| actor.tell(Job::Note(n)).unwrap());
+            actor.tell(Job::Fail("no")).unwrap();
+        }
+        sim.settle();
+        assert_eq!(recorded.get("pleach.handler.duration{system=s,actor=asks,outcome=handled}"), 3.0);
+        assert_eq!(recorded.get("pleach.handler.duration{system=s,actor=asks,outcome=failed}"), 1.0);
+        assert_eq!(recorded.series("pleach.handler.duration").len(), 2, "only the actor that asked");
+    });
+}

@@ -6,10 +6,12 @@
 //! of the control word, so an actor without them pays nothing.
 
 use crate::actor::Actor;
+use crate::actor::cell::instrumented::Instrumented;
 use crate::actor::cell::task::ActorTask;
 use crate::actor::cell::{Cell, SIGNALS_IN_A_ROW_MAX};
 use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
+use crate::events::instrument::SendContext;
 use crate::mailbox::control;
 use alloc::boxed::Box;
 
@@ -34,7 +36,7 @@ impl<A: Actor> ActorTask<A> {
         } else if word & control::SIGNALS != 0 && *signals < SIGNALS_IN_A_ROW_MAX {
             *signals += 1;
             Some(BoxedStep::Signal)
-        } else if word & control::BEHAVIOUR != 0 && !self.part.batch.is_empty() && !self.suspended {
+        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0 && !self.part.batch.is_empty() && !self.suspended {
             *signals = 0;
             Some(BoxedStep::Message)
         } else {
@@ -48,7 +50,9 @@ impl<A: Actor> ActorTask<A> {
             BoxedStep::Signal => self.next_signal(cell),
             BoxedStep::Message => {
                 let message = self.part.batch.pop().expect("checked before");
-                self.handle_boxed(cell, message)
+                // A message from the mailbox is below those that the actor added itself.
+                let sent = if self.part.batch.is_empty() { cell.any().mailbox.taken_context() } else { None };
+                self.handle_boxed(cell, message, sent)
             }
         }
     }
@@ -63,7 +67,7 @@ impl<A: Actor> ActorTask<A> {
         match map_signals.and_then(|map| map(&signal)) {
             Some(message) => {
                 cell.any().mailbox.count_accepted();
-                self.handle_boxed(cell, message)
+                self.handle_boxed(cell, message, None)
             }
             None => {
                 self.budget -= 1;
@@ -73,15 +77,22 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Begins a message, with the behaviour if one is set.
-    fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
+    /// Begins a message, with the behaviour if one is set, and inside of its span if the actor is
+    /// instrumented.
+    fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg, sent: Option<SendContext>) -> Handling<'a, A> {
         cell.mailbox.count_taken();
-        match self.part.cx.behaviour() {
+        let is_instrumented = cell.mailbox.control_word() & control::INSTRUMENTED != 0;
+        let incarnation = self.part.cx.incarnation();
+        let handling: Handling<'a, A> = match self.part.cx.behaviour() {
             Some(behaviour) => {
                 self.handle_message_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx))
             }
             None => Box::pin(self.handle_message(cell, message)),
+        };
+        if !is_instrumented {
+            return handling;
         }
+        Box::pin(Instrumented::new(handling, cell.any().begin_span(incarnation, sent)))
     }
 
     /// Finishes a boxed step. If it was a message, it counts as handled.

@@ -115,8 +115,11 @@ impl<M: Send + 'static> Cell<M> {
     /// As [`begin_send`](Self::begin_send), after a fast push was not possible.
     #[cold]
     pub(crate) fn begin_send_slow(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
-        let pushed = match self.mailbox.push_slow(message, priority, WhenFull::Fail) {
-            Err(SendError::Full(message)) => self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone()))),
+        let context = self.any().capture();
+        let pushed = match self.mailbox.push_slow(message, priority, WhenFull::Fail, context.clone()) {
+            Err(SendError::Full(message)) => {
+                self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone())), context)
+            }
             pushed => pushed,
         }?;
         Ok(self.any().after_begin_send(pushed.waiting, pushed.high_water))

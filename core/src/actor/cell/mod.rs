@@ -32,6 +32,7 @@
 //! | `teardown` | what is dropped, and reported, at the end |
 //! | `guard` | polling user code: panics and cancels |
 //! | `handler_time` | the time of long handlers |
+//! | `instrumented` | the span of a message, for actors that ask for it |
 //! | `factory` | the factory and the task in one allocation |
 //! | `facts` | the cell as seen by observers |
 //! | `member` | the cell as seen by senders and by the tree |
@@ -53,6 +54,7 @@ pub(crate) mod facts;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
 pub(crate) mod hooks;
+pub(crate) mod instrumented;
 pub(crate) mod lifecycle;
 pub(crate) mod member;
 pub(crate) mod optional_state;

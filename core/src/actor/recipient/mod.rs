@@ -130,7 +130,7 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
         };
         match made {
             Ok(message) => {
-                match self.mailbox().fill(reservation, message) {
+                match self.mailbox().fill(reservation, message, self.any().capture()) {
                     None => {}
                     Some((message, Some(reason))) => self.dead_letter_for_sender(message, reason),
                     Some((message, None)) => self.discard(message),
