@@ -79,6 +79,8 @@ pub use compile::inspect::{Inspection, LeadsTo, NodeInfo};
 pub use context::NodeContext;
 pub use context::effect::Effect;
 pub use context::events::{Emission, Hooks, RunEvent, Visit};
+#[cfg(feature = "spans")]
+pub use context::spans::TRACEPARENT_TAG;
 pub use control::{Delivery, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView};
 pub use define::builder::Graph;
 pub use define::fan_out::FanOut;

@@ -21,6 +21,8 @@ pub(crate) mod effect;
 pub(crate) mod events;
 pub(crate) mod run_context;
 mod sleep;
+#[cfg(feature = "spans")]
+pub(crate) mod spans;
 mod tags;
 pub(crate) mod undo;
 pub(crate) mod visit_writer;

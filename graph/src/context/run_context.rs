@@ -60,6 +60,9 @@ pub(crate) struct RunDetails {
     /// The first given tag that is not valid.
     pub(crate) tag_error: Option<TagError>,
     pub(crate) listener: Option<Listener>,
+    /// The span of the run, if a subscriber wants it.
+    #[cfg(feature = "spans")]
+    pub(crate) span: OnceLock<tracing::Span>,
     pub(crate) runtime: OnceLock<Arc<dyn Runtime>>,
     pub(crate) scope: OnceLock<Arc<Scope>>,
     /// For a stored run: the token of its parent. The run's own token is created when its deadline
@@ -192,6 +195,20 @@ impl RunContext {
 
     pub(crate) fn log(&self) -> Option<&Arc<RunLog>> {
         self.details.get()?.log.get()
+    }
+
+    /// Returns the span of the run, if a subscriber wants it.
+    #[cfg(feature = "spans")]
+    pub(crate) fn span(&self) -> Option<&tracing::Span> {
+        self.details.get()?.span.get()
+    }
+
+    /// Returns whether the run has a span, so that each of its nodes needs one.
+    pub(crate) fn has_span(&self) -> bool {
+        #[cfg(feature = "spans")]
+        return self.span().is_some();
+        #[cfg(not(feature = "spans"))]
+        false
     }
 
     #[inline]

@@ -256,6 +256,8 @@ fn start_engine<S: Send + 'static>(
     state: Option<S>,
 ) -> Engine<S> {
     let OpenedRun { log, info, .. } = opened;
+    #[cfg(feature = "spans")]
+    crate::context::spans::link_run(graph_cx.run(), &info.tags);
     drop(graph_cx.run().details().log.set(Arc::clone(&log)));
     graph_cx.run().details().inbox.get_or_init(Arc::default);
     graph_cx.run().details().run_control.get_or_init(Arc::default).open();

@@ -3,6 +3,8 @@
 use crate::compile::plan::{NodeOptions, PlanNode};
 use crate::context::NodeDetails;
 use crate::context::events::{InnerEvent, RunEvent};
+#[cfg(feature = "spans")]
+use crate::context::spans;
 use crate::define::node::{NodeFn, NodeFuture};
 use crate::engine::lane::{AttemptGrace, AttemptLimits, AttemptResult, AttemptWork, Lane, LaneVisit, Phase, RunningAttempt};
 use crate::engine::spawned::Spawned;
@@ -66,6 +68,8 @@ impl<S: Send + 'static> Stepper<S> {
             Ok(work) => work,
             Err(reason) => return Poll::Ready(Ok(Err(reason))),
         };
+        #[cfg(feature = "spans")]
+        let work = self.in_span(work, lane);
         let work = if lane.spawned {
             let (graph_cx, token) = (Arc::clone(&self.graph_cx), lane.token);
             let why_broken = move || graph_cx.run().why_broken(token);
@@ -83,6 +87,17 @@ impl<S: Send + 'static> Stepper<S> {
         let polled = self.poll_running(&mut running, lane.visit.as_deref(), lane.attempt, cx);
         lane.phase = Phase::Running(running);
         if polled.is_pending() { self.check_broken(lane) } else { polled.map(Ok) }
+    }
+
+    /// Runs an attempt inside of its span, if the run has one.
+    #[cfg(feature = "spans")]
+    fn in_span(&self, work: NodeFuture<S>, lane: &Lane<S>) -> NodeFuture<S> {
+        let run = self.graph_cx.run();
+        if !run.has_span() {
+            return work;
+        }
+        let (node, branch) = (self.graph_cx.name(lane.at), format!("{:?}", lane.path));
+        spans::attempt(run, work, &spans::AttemptFields { node: &node, attempt: lane.attempt, branch })
     }
 
     /// Polls an attempt. In a stored run its visit records track the poll; a spawned node does that

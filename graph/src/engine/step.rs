@@ -76,8 +76,12 @@ impl<S: Send + 'static> Stepper<S> {
         let EngineSetup { hooks, clone_state, step_writer, .. } = setup;
         // A run with a control can be paused before any node, and asked for the waits of its nodes.
         let has_control = graph_cx.run().run_control().is_some();
-        let needs_full_path =
-            hooks.is_some() || clone_state.is_some() || step_writer.is_some() || has_control || graph_cx.is_subgraph();
+        let needs_full_path = hooks.is_some()
+            || clone_state.is_some()
+            || step_writer.is_some()
+            || has_control
+            || graph_cx.is_subgraph()
+            || graph_cx.run().has_span();
         Self { graph_cx: Arc::new(graph_cx), hooks, clone_state, step_writer, needs_full_path, steps_left: 0 }
     }
 

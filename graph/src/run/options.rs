@@ -3,6 +3,8 @@
 use crate::compile::compiled::CompiledGraph;
 use crate::context::events::Hooks;
 use crate::context::run_context::RunDetails;
+#[cfg(feature = "spans")]
+use crate::context::spans::{SpanLink, TRACEPARENT_TAG};
 use crate::durable::options::{DurableOptions, StorageOptions};
 use crate::engine::{STEPS_PER_POLL_MAX, VisitLimits};
 use crate::run::stream::RunStream;
@@ -274,6 +276,23 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
             details.tag_error.get_or_insert(error);
         }
         self
+    }
+
+    /// Stores the W3C `traceparent` with a new run, as its tag
+    /// [`TRACEPARENT_TAG`](crate::TRACEPARENT_TAG): each process that drives the run continues the same
+    /// trace, if it [links](Self::link_span) the run's span.
+    #[cfg(feature = "spans")]
+    pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
+        self.tag(TRACEPARENT_TAG, traceparent)
+    }
+
+    /// Calls `link` with the span of a stored run and its stored
+    /// [`traceparent`](Self::traceparent), before the first node runs. `link` makes that trace context
+    /// the parent of the span; for a worker, set it in
+    /// [`graph_with`](crate::Worker::graph_with).
+    #[cfg(feature = "spans")]
+    pub fn link_span(self, link: impl Fn(&tracing::Span, &str) + Send + Sync + 'static) -> Self {
+        self.extension(SpanLink(Arc::new(link)))
     }
 
     /// Clones the state before every node, so that the error of a failed node contains it.

@@ -6,6 +6,8 @@
 use crate::compile::plan::Plan;
 use crate::context::events::listener;
 use crate::context::run_context::{GraphContext, RunContext};
+#[cfg(feature = "spans")]
+use crate::context::spans;
 use crate::control::{MessageTarget, RunControl, RunRemote};
 use crate::durable::drive::RunDriver;
 use crate::durable::options::{DurableOptions, QueuedRun};
@@ -40,6 +42,8 @@ impl<S: Send + 'static> RunOptions<'_, S> {
     fn start(self) -> RunFuture<S> {
         let limits = self.limits();
         let is_attached = self.start_options.is_some() || self.details.is_some() || self.graph.plan.needs.runtime;
+        #[cfg(feature = "spans")]
+        let is_attached = is_attached || spans::are_wanted();
         match self {
             // The common case, kept separate so that the engine is built in place.
             Self { graph, state: Some(state), stored: None, hooks: None, clone_state, steps_per_poll, .. } if !is_attached => {
@@ -83,6 +87,8 @@ impl<S: Send + 'static> RunOptions<'_, S> {
                 Err(fault) => return RunFuture(RunPlace::NotStarted(Some(RunError::new(fault, self.state)))),
             }
         }
+        #[cfg(feature = "spans")]
+        spans::begin_run(&run, &plan.name);
         let scope = scope.map(|scope| (scope, message_target(&run, self.stored.as_deref())));
         // After the grace of a node its result still has to be committed.
         let to_store = self.stored.as_ref().map_or(Duration::ZERO, |stored| stored.storage.lease);

@@ -30,4 +30,7 @@ pub use instruments::Instruments;
 #[cfg(feature = "metrics")]
 pub use metrics::{ACTOR_LABELS_MAX, SystemMetrics};
 
+#[cfg(all(feature = "spans", feature = "graph"))]
+pub use pleach_graph::TRACEPARENT_TAG;
+
 pub(crate) use log::SystemLog;

@@ -9,5 +9,7 @@ mod logs;
 mod logs_episodes;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(all(feature = "spans", feature = "graph"))]
+mod run_spans;
 #[cfg(feature = "spans")]
 mod spans;
