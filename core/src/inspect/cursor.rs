@@ -4,7 +4,6 @@
 //! system in one process.
 
 use crate::tree::walk::{Place, WalkPosition};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -78,7 +77,7 @@ impl serde::Serialize for Cursor {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Cursor {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = alloc::string::String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }

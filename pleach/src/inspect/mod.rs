@@ -6,6 +6,8 @@
 //!   reasons. A member reports its own problems with
 //!   [`AnyRef::report_health`](crate::actor::AnyRef::report_health).
 //! - [`RateSampler`] computes messages per second.
+//! - With the feature `inspect`, `InspectBuilder::inspect` opens a local socket for tools, and
+//!   `Client` speaks its protocol (`docs/inspect-protocol.md`). Unix only.
 //!
 //! Nothing here costs anything until it is called. No actor is sent a message for it.
 //!

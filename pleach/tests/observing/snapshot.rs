@@ -208,3 +208,24 @@ fn o1_values_survive_json() {
     assert_eq!(json["restarts"]["window_us"], 5_000_000);
     assert_eq!(serde_json::from_value::<MemberInfo>(json).unwrap(), info);
 }
+
+#[cfg(feature = "graph")]
+#[test]
+fn o1_run_of_a_graph_shows_as_a_run() {
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let scope = system.scope("runs").unwrap();
+    let graph = Graph::<u32>::new("adds")
+        .add_node("wait", |n: u32| async move {
+            std::future::pending::<()>().await;
+            Ok::<_, String>(n)
+        })
+        .add_edge("wait", END)
+        .set_entry("wait")
+        .compile()
+        .unwrap();
+    let _run = graph.run(1).id("first").in_scope(&scope).into_future();
+    sim.settle();
+    let info = member(&system, "/user/runs/first");
+    assert_eq!((info.kind, info.children), (MemberKind::Run, 2));
+}

@@ -3,7 +3,7 @@
 
 use crate::socket_folder::Folder;
 use pleach::Error;
-use pleach::inspect::{InspectError, InspectOptions};
+use pleach::inspect::{Client, InspectError, InspectOptions};
 use pleach::prelude::*;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -63,6 +63,43 @@ async fn o1_stale_socket_of_a_dead_process_is_replaced() {
     let _other = UnixListener::bind(folder.socket()).unwrap();
     system.shutdown(Duration::from_secs(5)).await.unwrap();
     assert!(folder.socket().exists());
+}
+
+/// The variable that makes a process of this program serve the socket at its value until it is
+/// killed.
+const SERVE: &str = "PLEACH_TEST_SERVE";
+
+/// Not a test by itself: the process that the next test kills.
+#[tokio::test]
+async fn o1_killed_process_serves_until_it_is_killed() {
+    let Some(path) = std::env::var_os(SERVE) else { return };
+    let _system = ActorSystem::builder("killed").inspect(Path::new(&path)).build().unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn o1_socket_of_a_killed_process_is_replaced() {
+    let folder = Folder::new();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "socket_file::o1_killed_process_serves_until_it_is_killed"])
+        .env(SERVE, folder.socket())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let name = loop {
+        match Client::connect(folder.socket()).await {
+            Ok(client) => break client.hello().name.clone(),
+            Err(_) => tokio::task::yield_now().await,
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the process has ended");
+    };
+    assert_eq!(name, "killed");
+    assert!(matches!(refused(&folder.socket()), InspectError::InUse(_)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(folder.socket().exists(), "a killed process removes nothing");
+    let _system = folder.system();
+    assert_eq!(folder.client().await.hello().name, "shop");
 }
 
 #[tokio::test]
