@@ -30,7 +30,8 @@ const LINE_LEN_MAX: usize = 16 * 1024 * 1024;
 ///
 /// # async fn show() -> Result<(), pleach::inspect::ClientError> {
 /// let mut client = Client::connect("/run/shop/inspect.sock").await?;
-/// println!("{} (process {}): {}", client.hello().name, client.hello().pid, client.health().await?);
+/// let health = client.health().await?;
+/// println!("{} (process {}): {health}", client.hello().name, client.hello().pid);
 /// for row in client.top(TopRequest::by(TopBy::Queued)).await?.rows {
 ///     println!("{}", row.member);
 /// }

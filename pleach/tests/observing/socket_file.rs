@@ -69,7 +69,7 @@ async fn o1_stale_socket_of_a_dead_process_is_replaced() {
 /// killed.
 const SERVE: &str = "PLEACH_TEST_SERVE";
 
-/// Not a test by itself: the process that the next test kills.
+/// Without the variable this does nothing. With it, this is the process that the next test kills.
 #[tokio::test]
 async fn o1_killed_process_serves_until_it_is_killed() {
     let Some(path) = std::env::var_os(SERVE) else { return };
