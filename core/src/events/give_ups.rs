@@ -16,9 +16,19 @@ pub(crate) struct GiveUps {
     state: Lock<Kept>,
 }
 
+/// One supervisor that gave up, and which life of its child exceeded the limit.
+#[derive(Clone)]
+pub(crate) struct GiveUp {
+    pub(crate) at: Instant,
+    pub(crate) gave_up: GaveUp,
+    /// The number of the child in its tree.
+    pub(crate) child: u64,
+    pub(crate) incarnation: u32,
+}
+
 #[derive(Default)]
 struct Kept {
-    newest: VecDeque<(Instant, GaveUp)>,
+    newest: VecDeque<GiveUp>,
     dropped: u64,
 }
 
@@ -28,18 +38,18 @@ impl GiveUps {
     }
 
     /// Keeps one more, and drops the oldest if there are too many.
-    pub(crate) fn record(&self, at: Instant, gave_up: GaveUp) {
+    pub(crate) fn record(&self, give_up: GiveUp) {
         let oldest = self.state.with(|kept| {
             let oldest = if kept.newest.len() >= GIVE_UPS_KEPT_MAX { kept.newest.pop_front() } else { None };
             kept.dropped += u64::from(oldest.is_some());
-            kept.newest.push_back((at, gave_up));
+            kept.newest.push_back(give_up);
             oldest
         });
         drop(oldest);
     }
 
     /// Returns the kept ones, oldest first, and how many older ones were dropped.
-    pub(crate) fn list(&self) -> (Vec<(Instant, GaveUp)>, u64) {
+    pub(crate) fn list(&self) -> (Vec<GiveUp>, u64) {
         self.state.with(|kept| (kept.newest.iter().cloned().collect(), kept.dropped))
     }
 
@@ -49,18 +59,17 @@ impl GiveUps {
         drop(forgotten);
     }
 
-    /// Forgets those for which `is_over` is true. It is called without the lock.
-    pub(crate) fn forget(&self, is_over: impl Fn(&GaveUp) -> bool) {
+    /// Forgets each one for which `is_over` is true. It is called without the lock.
+    pub(crate) fn forget(&self, is_over: impl Fn(&GiveUp) -> bool) {
         let (listed, _) = self.list();
-        let over: Vec<_> = listed.into_iter().filter(|(_, gave_up)| is_over(gave_up)).collect();
+        let over: Vec<_> = listed.into_iter().filter(is_over).collect();
         if over.is_empty() {
             return;
         }
         let before = self.state.with(|kept| {
             let before = core::mem::take(&mut kept.newest);
-            let is_over =
-                |one: &(Instant, GaveUp)| over.iter().any(|(at, gave_up)| *at == one.0 && gave_up.child == one.1.child);
-            kept.newest = before.iter().filter(|one| !is_over(one)).cloned().collect();
+            let is_same = |one: &GiveUp, other: &GiveUp| (one.child, one.incarnation) == (other.child, other.incarnation);
+            kept.newest = before.iter().filter(|one| !over.iter().any(|other| is_same(one, other))).cloned().collect();
             before
         });
         drop(before);

@@ -11,12 +11,13 @@
 use crate::base::time::Instant;
 use crate::events::event::GaveUp;
 use crate::events::failure::FailureInfo;
+use crate::events::give_ups::GiveUp;
 use crate::ids::path::ActorPath;
 use crate::inspect::display::Short;
-use crate::inspect::info::{ActorInfo, MemberInfo};
+use crate::inspect::info::{Activity, ActorInfo, MemberInfo};
 use crate::tree::Tree;
 use crate::tree::child;
-use crate::tree::facts::MemberKind;
+use crate::tree::facts::{ActorFacts, MemberKind, Work};
 use crate::tree::member::Member;
 use crate::tree::observed::HealthLimits;
 use crate::tree::walk::{Step, Walk};
@@ -193,10 +194,9 @@ impl HealthReason {
 
 /// Returns the reasons that were kept when they happened.
 fn kept_reasons(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> Vec<HealthReason> {
-    tree.give_ups.forget(|gave_up| is_over(root, gave_up));
+    tree.give_ups.forget(|give_up| is_over(root, give_up));
     let (gave_up, dropped) = tree.give_ups.list();
-    let mut reasons: Vec<_> =
-        gave_up.into_iter().map(|(at, gave_up)| HealthReason::of_give_up(gave_up, now.since(at))).collect();
+    let mut reasons: Vec<_> = gave_up.into_iter().map(|one| HealthReason::of_give_up(one.gave_up, now.since(one.at))).collect();
     if let Some((first, count)) = tree.unhandled.kept() {
         reasons.push(HealthReason::of_unhandled(&first, count));
     }
@@ -215,22 +215,31 @@ fn kept_reasons(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> Vec<Health
     reasons
 }
 
-/// Returns whether what a supervisor gave up runs again: the child, or all workers of the pool.
-fn is_over(root: &Arc<dyn Member>, gave_up: &GaveUp) -> bool {
-    let is_running = |path| child::descend(root, path).filter(|member| member.node().exit().is_none());
-    if is_running(&gave_up.child).is_some_and(|child| !is_stopping(&child)) {
+/// Returns whether what a supervisor gave up runs again: another life of the child, or all workers
+/// of the pool.
+fn is_over(root: &Arc<dyn Member>, give_up: &GiveUp) -> bool {
+    let live = |path| child::descend(root, path).filter(|member| member.node().exit().is_none());
+    if live(&give_up.gave_up.child).is_some_and(|child| runs_again(&child, give_up)) {
         return true;
     }
-    is_running(&gave_up.supervisor).is_some_and(|pool| {
+    live(&give_up.gave_up.supervisor).is_some_and(|pool| {
         let facts = pool.node().facts(pool.node().runtime().now());
         facts.is_open && facts.pool_size.is_some_and(|size| facts.children >= size)
     })
 }
 
-/// Returns whether the child that was given up has not left yet.
-fn is_stopping(child: &Arc<dyn Member>) -> bool {
-    let is_given_up = child.node().parent().is_some_and(|parent| parent.node().has_given_up_on(child.node().id()));
-    is_given_up || matches!(child.facts().work, crate::tree::facts::Work::Stopping)
+/// Returns whether the member is another one than the child that was given up, or a later
+/// incarnation of it. A child that is about to stop is neither.
+fn runs_again(member: &Arc<dyn Member>, give_up: &GiveUp) -> bool {
+    let node = member.node();
+    let facts = member.facts();
+    let is_given_up = node.parent().is_some_and(|parent| parent.node().has_given_up_on(node.id()));
+    let is_other = node.number() != give_up.child;
+    match facts.actor {
+        Some(actor) => is_other || (!is_given_up && actor.incarnation > give_up.incarnation),
+        // A supervisor has no incarnations: it runs again if it is not stopping.
+        None => is_other || (!is_given_up && node.takes_children() && !node.is_failing()),
+    }
 }
 
 /// Looks at the members that were not well, and at the next ones of the tree. Returns the reasons,
@@ -284,8 +293,8 @@ impl Look<'_> {
     fn examine(&mut self, member: &Arc<dyn Member>, was_suspect: bool) {
         let facts = member.facts();
         let number = member.node().number();
-        let is_full = facts.actor.as_ref().is_some_and(|actor| actor.capacity.is_some_and(|capacity| actor.queued >= capacity));
-        let is_handling = matches!(facts.work, crate::tree::facts::Work::Handling(_));
+        let is_full = facts.actor.as_ref().is_some_and(ActorFacts::is_full);
+        let is_handling = matches!(facts.work, Work::Handling(_));
         if was_suspect && !is_full {
             self.tree.observed.not_full(number);
         }
@@ -317,7 +326,7 @@ impl Look<'_> {
 
 fn pool_short(info: &MemberInfo) -> Option<HealthReason> {
     let size = info.pool_size.filter(|size| info.children < *size)?;
-    let is_open = info.activity == crate::inspect::info::Activity::Open;
+    let is_open = info.activity == Activity::Open;
     is_open.then(|| HealthReason::PoolShort { path: info.path.clone(), workers: info.children, size })
 }
 

@@ -4,7 +4,7 @@ use crate::base::time::Instant;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
-use crate::supervise::decide::{RESTART_LIMIT_MAX, RestartPolicy};
+use crate::supervise::decide::{RESTART_LIMIT_MAX, RestartLimitScope, RestartPolicy};
 use crate::tree::facts::{ActorFacts, MemberFacts, MemberKind, Work};
 use crate::tree::member::Member;
 use crate::tree::node::Node;
@@ -280,13 +280,13 @@ fn restarts(node: &Node, kind: MemberKind, now: Instant) -> Option<RestartInfo> 
         used,
         allowed: (rules.restarts_max <= RESTART_LIMIT_MAX).then_some(rules.restarts_max),
         window: rules.window,
-        is_shared: rules.limit_scope == crate::supervise::decide::RestartLimitScope::Shared,
+        is_shared: rules.limit_scope == RestartLimitScope::Shared,
     })
 }
 
 impl From<ActorFacts> for ActorInfo {
     fn from(facts: ActorFacts) -> Self {
-        let ActorFacts { message_type, queued, capacity, waiting_sends, stashed, timers, counts, incarnation } = facts;
+        let ActorFacts { message_type, queued, capacity, waiting_sends, stashed, timers, counts, incarnation, .. } = facts;
         Self {
             message_type: Cow::Borrowed(message_type),
             queued: queued as u64,

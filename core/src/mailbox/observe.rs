@@ -2,6 +2,7 @@
 
 use crate::base::sync::Ordering;
 use crate::events::counts::Counts;
+use crate::mailbox::Overflow;
 use crate::mailbox::control::PollState;
 use crate::mailbox::messages::OwnerSizes;
 use crate::mailbox::queue::AnyQueue;
@@ -15,6 +16,7 @@ pub(crate) struct QueueFacts {
     pub(crate) queued: usize,
     /// `None` for an unbounded queue.
     pub(crate) capacity: Option<usize>,
+    pub(crate) is_conflated: bool,
     pub(crate) waiting_sends: usize,
     pub(crate) closed: bool,
     pub(crate) sizes: OwnerSizes,
@@ -50,6 +52,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                 taken: self.taken(),
                 queued: state.queued(&self.taken),
                 capacity: (state.capacity != u32::MAX).then_some(state.capacity as usize),
+                is_conflated: state.overflow == Overflow::Conflate,
                 waiting_sends: state.cold.as_ref().map_or(0, |cold| cold.waiting.len()),
                 closed: state.closed,
                 sizes: state.messages.owner_sizes(),

@@ -129,9 +129,18 @@ pub(crate) struct ActorFacts {
     pub(crate) message_type: &'static str,
     pub(crate) queued: usize,
     pub(crate) capacity: Option<usize>,
+    /// A newer message replaces the queued one, so the mailbox is full by design.
+    pub(crate) is_conflated: bool,
     pub(crate) waiting_sends: usize,
     pub(crate) stashed: usize,
     pub(crate) timers: usize,
     pub(crate) counts: Counts,
     pub(crate) incarnation: u32,
+}
+
+impl ActorFacts {
+    /// Returns whether the mailbox has no room, and that matters.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.is_conflated && self.capacity.is_some_and(|capacity| self.queued >= capacity)
+    }
 }

@@ -114,9 +114,9 @@ impl Connection {
             Ok(Received::TooLong) => {
                 let text = format!("a request is at most {REQUEST_LEN_MAX} bytes long; the connection is closed");
                 self.write(&Line::answer(None, Err(Failure::new("too_long", text))), cx).await;
-                return cx.stop();
+                return self.close(cx);
             }
-            Ok(Received::End) | Err(_) => return cx.stop(),
+            Ok(Received::End) | Err(_) => return self.close(cx),
         };
         self.inspected.counters.requests.fetch_add(1, Ordering::Relaxed);
         let answer = match serde_json::from_slice::<Request>(&line) {
@@ -189,9 +189,15 @@ impl Connection {
                 );
             }
         }
-        self.following = None;
-        cx.stop();
+        self.close(cx);
         false
+    }
+
+    /// Ends the connection. It is closed and not stopped, so that events in the mailbox are passed
+    /// over and become no dead letters.
+    fn close(&mut self, cx: &Context<Self>) {
+        self.following = None;
+        cx.me().close();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::inspect::options::{InspectAction, InspectOptions};
 use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Target};
 use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, Why};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
-use crate::inspect::{HealthReason, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
+use crate::inspect::{ActionError, HealthReason, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
 use pleach_core::{ActorPath, AnyRef, RootContext, Runtime};
 use serde::Serialize;
 use serde_json::Value;
@@ -79,10 +79,13 @@ impl Inspected {
             Operation::Why(target) => to_value(&self.why(&target)?),
             Operation::Health => to_value(&self.root.health()),
             Operation::Rates(target) => self.rates(&target).await,
-            Operation::Stop(target) => self.act(InspectAction::Stop, &target),
-            Operation::Restart(target) => self.act(InspectAction::Restart, &target),
-            Operation::Suspend(target) => self.act(InspectAction::Suspend, &target),
-            Operation::Resume(target) => self.act(InspectAction::Resume, &target),
+            Operation::Stop(target) => self.act(InspectAction::Stop, &target, |member| {
+                member.stop();
+                Ok(())
+            }),
+            Operation::Restart(target) => self.act(InspectAction::Restart, &target, AnyRef::restart),
+            Operation::Suspend(target) => self.act(InspectAction::Suspend, &target, AnyRef::suspend),
+            Operation::Resume(target) => self.act(InspectAction::Resume, &target, AnyRef::resume),
             Operation::LogLevel { level } => self.set_log_level(&level),
             Operation::Follow(_) | Operation::Unfollow => Ok(done()),
         }
@@ -180,7 +183,7 @@ impl Inspected {
         Ok(Why { chain, is_cycle, reasons })
     }
 
-    fn act(&self, action: InspectAction, target: &Target) -> Answer {
+    fn act(&self, action: InspectAction, target: &Target, order: impl FnOnce(&AnyRef) -> Result<(), ActionError>) -> Answer {
         self.check_allowed(action)?;
         let member = self.find(target)?;
         let segments = target.path.segments();
@@ -189,16 +192,7 @@ impl Inspected {
             return Err(Failure::new("protected", text));
         }
         tracing::info!(action = ?action, path = %target.path, "{action:?} of {} ordered through the inspection socket", target.path);
-        let outcome = match action {
-            InspectAction::Restart => member.restart(),
-            InspectAction::Suspend => member.suspend(),
-            InspectAction::Resume => member.resume(),
-            InspectAction::Stop | InspectAction::LogLevel => {
-                member.stop();
-                Ok(())
-            }
-        };
-        outcome.map(|()| done()).map_err(|error| Failure::new("not_possible", error.to_string()))
+        order(&member).map(|()| done()).map_err(|error| Failure::new("not_possible", error.to_string()))
     }
 
     fn set_log_level(&self, level: &str) -> Answer {

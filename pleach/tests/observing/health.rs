@@ -79,6 +79,45 @@ fn o2_supervisor_that_gave_up_is_a_reason_until_its_child_runs_again() {
     assert_eq!(system.health(), Health::Healthy);
 }
 
+/// The supervisor above restarts the one that gave up: the same child runs again.
+#[test]
+fn o2_give_up_is_over_when_the_supervisor_is_restarted() {
+    quiet();
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let above = system.supervisor("above", OneForOne::new().restart_limit(1, seconds(600))).unwrap();
+    let workers = above.supervisor("workers", OneForOne::new().restart_limit(0, seconds(600))).unwrap();
+    let actor = workers.spawn("actor", props()).unwrap();
+    let log = Log::new();
+    let (root, seen) = (system.root(), log.clone());
+    // In the moment of the give-up the child is still there, and the give-up is not over.
+    let _listener = system.hub().listen_to(EventKinds::GAVE_UP, move |_| seen.push(root.health().is_healthy()));
+    actor.tell(Job::Fail("no ink")).unwrap();
+    sim.settle();
+    assert_eq!((log.take(), actor.exit()), (vec![false], None));
+    assert_eq!(system.health(), Health::Healthy, "it was restarted");
+    actor.tell(Job::Fail("no ink")).unwrap();
+    sim.settle();
+    assert!(actor.exit().is_some());
+    let gave_up = |health: &Health| health.reasons().iter().filter(|one| matches!(one, HealthReason::GaveUp { .. })).count();
+    assert_eq!(gave_up(&system.health()), 2, "both supervisors gave up");
+}
+
+#[test]
+fn o2_conflated_mailbox_is_not_full() {
+    let sim = Sim::new(1);
+    let limits = HealthLimits::default().mailbox_full(Duration::ZERO);
+    let system = ActorSystem::builder("s").runtime(sim.runtime()).health_limits(limits).build().unwrap();
+    for (name, mailbox) in [("newest", Mailbox::conflated()), ("bounded", Mailbox::bounded(1))] {
+        let actor = system.spawn(name, props().mailbox(mailbox)).unwrap();
+        actor.tell(Job::Pass(Gate::new(), 0)).unwrap();
+        sim.settle();
+        actor.tell(Job::Note(1)).unwrap();
+    }
+    let health = system.health();
+    assert!(matches!(only(&health), HealthReason::MailboxFull { path, .. } if *path == "/user/bounded"), "{health}");
+}
+
 #[test]
 fn o2_give_ups_can_be_forgotten_and_are_bounded() {
     quiet();

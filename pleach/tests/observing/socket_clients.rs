@@ -199,4 +199,5 @@ async fn o1_vanishing_clients_leave_nothing_behind() {
         tokio::task::yield_now().await;
     }
     system.shutdown(Duration::from_secs(10)).await.unwrap();
+    assert_eq!(system.counts().dead_lettered, 0, "events for a client that is gone are no dead letters");
 }

@@ -8,6 +8,7 @@ use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
+use crate::tree::node::children::ChildTable;
 use crate::tree::node::{Node, NodePhase};
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -88,9 +89,10 @@ impl Node {
         })
     }
 
-    /// Returns whether this node has given up on a child that has not left yet.
+    /// Returns whether this node has given up on a child that has not left yet, or on all of them.
     pub(crate) fn has_given_up_on(&self, child: ActorId) -> bool {
-        self.state.with(|state| state.existing_children().is_some_and(|table| table.given_up.contains(&child)))
+        let has_given_up = |table: &ChildTable| table.given_up.contains(&child) || table.supervision.has_given_up();
+        self.state.with(|state| state.existing_children().is_some_and(has_given_up))
     }
 
     /// Returns the number of this member in its tree.

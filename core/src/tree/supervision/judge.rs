@@ -5,6 +5,7 @@ use crate::base::catch;
 use crate::base::time::Instant;
 use crate::events::event::{Event, EventKinds, GaveUp};
 use crate::events::failure::{EscalationStage, FailureInfo};
+use crate::events::give_ups::GiveUp;
 use crate::events::signal::Signal;
 use crate::supervise::decide;
 use crate::supervise::decide::{Reach, RestartLimitScope, RestartPolicy, RestartRules, SupervisorDirective};
@@ -102,9 +103,14 @@ fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -
 
 fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {
     let (supervisor, stopped) = (parent.path(), if left > 0 { 1 } else { parent.children_count() });
-    let (restarts, window, failure) = (failure.restarts(), failure.window(), failure.clone());
-    let gave_up = GaveUp { supervisor, child: child.path(), restarts, window, stopped, left, failure };
-    child.tree().give_ups.record(child.runtime().now(), gave_up.clone());
+    let (restarts, window, incarnation) = (failure.restarts(), failure.window(), failure.incarnation());
+    let gave_up = GaveUp { supervisor, child: child.path(), restarts, window, stopped, left, failure: failure.clone() };
+    child.tree().give_ups.record(GiveUp {
+        at: child.runtime().now(),
+        gave_up: gave_up.clone(),
+        child: child.number(),
+        incarnation,
+    });
     child.events().emit(EventKinds::GAVE_UP, || Event::GaveUp(gave_up));
 }
 

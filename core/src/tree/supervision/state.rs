@@ -105,6 +105,11 @@ impl Supervision {
         self.restart_plan.as_mut().map(|plan| plan.note(child, ChildReport::Gone)).is_some()
     }
 
+    /// Returns whether it gave up on all its children, and restarted none since.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.gave_up
+    }
+
     /// Returns how many restarts count for `child` at `now`, without any effect.
     pub(crate) fn restarts_of(&self, child: ActorId, rules: &RestartRules, now: Instant) -> u32 {
         let recent = match rules.limit_scope {
