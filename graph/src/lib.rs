@@ -89,8 +89,8 @@ pub use define::policy::{FailedAttempt, Policy, Retry};
 pub use define::shape::END;
 pub use draw::{Drawing, EdgeKind, EdgeLine, GraphLayout, NodeBox, NodeMark, START};
 pub use durable::deploy::{
-    DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, DeployCheck, DeployError, DeployGroup, DeployReport, DeployVerdict, EXPORT_FORMAT,
-    GraphExport,
+    DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, DeployCheck, DeployError, DeployGroup, DeployReport, EXPORT_FORMAT, GraphExport,
+    RunFit,
 };
 pub use durable::history::{Checkpoint, History, HistoryPage};
 pub use durable::migrate::Migrations;

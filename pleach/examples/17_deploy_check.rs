@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --package pleach --features graph --example 17_deploy_check`.
 
-use pleach::durable::{DeployCheck, DeployError, DeployVerdict, GraphExport, Migrations, RewindTo, RunRemote};
+use pleach::durable::{DeployCheck, DeployError, GraphExport, Migrations, RewindTo, RunFit, RunRemote};
 use pleach::prelude::*;
 use pleach::worker::Worker;
 use serde::{Deserialize, Serialize};
@@ -44,13 +44,13 @@ async fn main() -> Result<(), pleach::Error> {
         assert!(matches!(run.await.expect_err("it waits").fault(), RunFault::Paused { .. }));
     }
 
-    // A program can write its graphs to a file, so that the check needs only the file and the store.
+    // A program can write its graphs to a file. The check then needs only the file and the store.
     let file = serde_json::to_string(&[new.export()]).map_err(std::io::Error::from)?;
     let exports: Vec<GraphExport> = serde_json::from_str(&file).map_err(std::io::Error::from)?;
     let check = exports.into_iter().fold(DeployCheck::new(), DeployCheck::export);
     let report = check.run(&store).await?;
     println!("{report}");
-    assert_eq!(report.count(DeployVerdict::UnknownFingerprint), 3);
+    assert_eq!(report.count(RunFit::UnknownFingerprint), 3);
 
     // A worker that must serve all runs refuses to start.
     let refused = Worker::new(&store).graph(&new).refuse_unserved().await.expect_err("it serves no run");
@@ -63,7 +63,7 @@ async fn main() -> Result<(), pleach::Error> {
     let check = worker.exports().into_iter().fold(DeployCheck::new(), DeployCheck::export).previous(old.export());
     let report = check.run(&store).await?;
     println!("{report}");
-    assert_eq!((report.unserved_runs(), report.count(DeployVerdict::ChangesCourse)), (0, 3));
+    assert_eq!((report.unserved_runs(), report.count(RunFit::ChangesCourse)), (0, 3));
     let worker = worker.refuse_unserved().await?.start()?;
 
     let order = RunRemote::new(&store, "order-1");

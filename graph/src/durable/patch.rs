@@ -324,7 +324,7 @@ fn index(step: &str) -> Option<usize> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// The text is not JSON.
+    /// The text that should be changed is not JSON.
     Json(serde_json::Error),
     /// The text has no value at this path, or one of another kind.
     Misfit {

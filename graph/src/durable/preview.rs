@@ -18,7 +18,7 @@ use std::fmt;
 /// The largest number of entries in each list of a [`RewindPreview`].
 pub const PREVIEW_MAX: usize = 10_000;
 
-/// Where a run would continue.
+/// The position from which a run would continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RewindTo {
@@ -37,7 +37,7 @@ pub enum RewindTo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RewindPreview {
-    /// The id of the run.
+    /// The id of the run to go back.
     pub run: String,
     /// The record after which the run would continue.
     pub record: u64,
@@ -74,7 +74,7 @@ pub struct RewindPreview {
 pub struct EffectPreview {
     /// The name of the effect, as the node gave it.
     pub name: String,
-    /// The node that ran it.
+    /// The node that ran this effect.
     pub node: String,
     /// The branch numbers of the node's token, the outermost first.
     pub branch: Vec<u32>,
@@ -95,7 +95,7 @@ pub struct EffectPreview {
 pub struct WaitPreview {
     /// The key of the question or sleep, or the name of the signal.
     pub key: String,
-    /// The node that waited.
+    /// The node that waited for it.
     pub node: String,
     /// The branch numbers of the node's token, the outermost first.
     pub branch: Vec<u32>,
@@ -247,7 +247,7 @@ impl PreviewWriter<'_> {
         let mut again: BTreeMap<WorkId, Vec<u64>> = BTreeMap::new();
         for end in self.lines.ends() {
             for (id, sequences) in self.count(&end) {
-                // A question is settled by its answer, other work by itself.
+                // A question is settled by its answer, other work by its own record.
                 let settled = match id.kind {
                     WorkKind::Answered | WorkKind::Started => continue,
                     WorkKind::Asked => WorkId { kind: WorkKind::Answered, ..id.clone() },

@@ -230,7 +230,7 @@ pub trait Store: Send + Sync + 'static {
     /// conditions are checked for each examined run.
     fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList>;
 
-    /// Returns the runs that are due and that no driver has claimed for `due_for`, by graph version.
+    /// Returns the runs that are due and that no driver has claimed for `due_for`, by version.
     ///
     /// Workers use it to report runs that none of them serves. Each version has at most `count`
     /// runs, the longest due first. At most [`OVERDUE_VERSIONS_MAX`] versions are returned. The

@@ -99,7 +99,7 @@ pub enum WorkerEvent {
     ///
     /// Other workers may serve them, such as workers of the old version during a deploy.
     DeployChecked {
-        /// The runs by graph version and verdict. At most 10,000 runs are checked, by their rows.
+        /// The runs by graph version and fit. At most 10,000 runs are checked, by their rows.
         report: DeployReport,
     },
     /// Runs were found that no worker serves. Reported again when a graph version or a run is

@@ -88,7 +88,7 @@ use std::time::Duration;
 /// The default number of runs that a worker drives at the same time: 64.
 pub const WORKER_LIMIT_DEFAULT: usize = 64;
 
-/// The default time after which a due run that nobody claims counts as unserved: 60 s.
+/// The default time after which a due run that no worker claims counts as unserved: 60 s.
 pub const UNSERVED_AFTER_DEFAULT: Duration = Duration::from_secs(60);
 
 /// The options of a worker before it starts: store, graphs, limits.

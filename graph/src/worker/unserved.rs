@@ -1,13 +1,13 @@
 //! [`UnservedRuns`]: the runs that no worker serves, as one worker knows them.
 
-use crate::durable::deploy::DeployVerdict;
+use crate::durable::deploy::RunFit;
 use crate::store::{DamagedRun, GraphVersion, OverdueRun};
 use std::fmt;
 
 /// The most ids that one text names.
 const SAMPLES_SHOWN_MAX: usize = 10;
 
-/// Runs that need an operator: nobody serves them.
+/// Runs that need an operator, because no worker serves them.
 ///
 /// Returned by [`RunningWorker::unserved`](crate::RunningWorker::unserved) and reported by
 /// [`WorkerEvent::Unserved`](crate::WorkerEvent::Unserved). Each list is bounded. `Display` says
@@ -37,7 +37,7 @@ pub struct UnservedVersion {
     /// The fingerprint and schema that the runs were stored with.
     pub version: GraphVersion,
     /// Why this worker does not serve them.
-    pub verdict: DeployVerdict,
+    pub fit: RunFit,
     /// The runs that have been due longest, at most 10.
     pub runs: Vec<OverdueRun>,
     /// Whether the version has more overdue runs than the ones listed.
@@ -79,7 +79,7 @@ impl UnservedRuns {
 
 impl UnservedVersion {
     fn is_same_version(&self, other: &Self) -> bool {
-        (&self.graph, &self.version, self.verdict) == (&other.graph, &other.version, other.verdict)
+        (&self.graph, &self.version, self.fit) == (&other.graph, &other.version, other.fit)
     }
 }
 
@@ -137,13 +137,10 @@ impl fmt::Display for UnservedRuns {
 
 impl fmt::Display for UnservedVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { graph, version: GraphVersion { fingerprint, schema }, verdict, runs, has_more } = self;
+        let Self { graph, version: GraphVersion { fingerprint, schema }, fit, runs, has_more } = self;
         let or_more = if *has_more { " or more" } else { "" };
         let samples = runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(", ");
         let count = runs.len();
-        write!(
-            f,
-            "{count}{or_more} due runs of graph {graph:?} ({fingerprint}, schema {schema}): {verdict} (such as {samples})"
-        )
+        write!(f, "{count}{or_more} due runs of graph {graph:?} ({fingerprint}, schema {schema}): {fit} (such as {samples})")
     }
 }

@@ -10,7 +10,7 @@
 //! served again. The store is asked by one indexed query and one short list, not for each run. A
 //! store that fails is asked again later; the claims report the failure.
 
-use crate::durable::deploy::{DeployCheck, DeployReport, DeployVerdict, GraphExport};
+use crate::durable::deploy::{DeployCheck, DeployReport, GraphExport, RunFit};
 use crate::store::{Filter, OverdueRuns, RunStatus, StoreError};
 use crate::util::future::either;
 use crate::worker::claims::RETRY_WAIT;
@@ -133,12 +133,12 @@ impl WorkerCore {
 
     /// Reports the check at the start, if it found anything to say.
     fn report_deploy(&self, report: DeployReport) {
-        if report.groups.iter().all(|group| group.verdict == DeployVerdict::Served) {
+        if report.groups.iter().all(|group| group.fit == RunFit::Served) {
             return;
         }
         // Runs of other graphs are usually served by other workers. They are reported once they are
         // overdue.
-        let of_its_graphs = report.unserved().filter(|group| group.verdict != DeployVerdict::UnknownGraph);
+        let of_its_graphs = report.unserved().filter(|group| group.fit != RunFit::UnknownGraph);
         let unserved: u64 = of_its_graphs.map(|group| group.runs).sum();
         if unserved > 0 {
             tracing::warn!(worker = %self.path(), unserved, %report, "stored runs of this worker's graphs are not served by it; unless another worker serves them, they wait for ever");
@@ -148,7 +148,7 @@ impl WorkerCore {
         self.report(&WorkerEvent::DeployChecked { report });
     }
 
-    /// Asks the store for runs that nobody serves.
+    /// Asks the store for runs that no worker serves.
     async fn find_unserved(&self) -> Result<UnservedRuns, StoreError> {
         let overdue = self.bounded(CALL_MAX, self.store.overdue(self.settings.unserved_after, LISTED_MAX)).await?;
         let stuck = vec![Filter::Status(RunStatus::Stuck)];
@@ -161,8 +161,8 @@ impl WorkerCore {
         for OverdueRuns { graph, version, runs, damaged, has_more } in overdue {
             found.damaged.extend(damaged);
             if !runs.is_empty() && !self.graphs.iter().any(|known| known.drives(&graph, &version)) {
-                let verdict = DeployVerdict::of(&exports, &graph, &version);
-                found.overdue.push(UnservedVersion { graph, version, verdict, runs, has_more });
+                let fit = RunFit::of(&exports, &graph, &version);
+                found.overdue.push(UnservedVersion { graph, version, fit, runs, has_more });
             }
         }
         found.too_new = self.watch.recent_too_new(self.runtime.now());

@@ -1,7 +1,7 @@
 //! O8: runs of another graph version are reported by a worker, until another worker serves them.
 
 use pleach_graph::store::{RunStatus, Store};
-use pleach_graph::{CompiledGraph, DeployVerdict, END, Graph, RunningWorker, Worker, WorkerEvent};
+use pleach_graph::{CompiledGraph, END, Graph, RunFit, RunningWorker, Worker, WorkerEvent};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -32,12 +32,12 @@ pub async fn check_unserved(store: impl Store + Clone) {
     loop {
         match events.recv().await.expect("the worker reports the runs") {
             WorkerEvent::DeployChecked { report } => {
-                assert_eq!(report.count(DeployVerdict::UnknownFingerprint), 2, "{report}");
+                assert_eq!(report.count(RunFit::UnknownFingerprint), 2, "{report}");
             }
             WorkerEvent::Unserved { runs } => {
                 let ids: Vec<&str> = runs.overdue.iter().flat_map(|of| &of.runs).map(|run| run.id.as_str()).collect();
                 assert_eq!(ids, ["a", "b"], "{runs}");
-                assert_eq!((&new_worker.unserved(), runs.overdue[0].verdict), (&runs, DeployVerdict::UnknownFingerprint));
+                assert_eq!((&new_worker.unserved(), runs.overdue[0].fit), (&runs, RunFit::UnknownFingerprint));
                 break;
             }
             _ => {}

@@ -24,7 +24,7 @@ fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
 }
 
 #[tokio::test]
-async fn o8_runs_that_nobody_serves_are_reported_on_postgres() {
+async fn o8_unserved_runs_are_reported_on_postgres() {
     let url = crate::common::postgres::fresh_schema().await;
     crate::common::unserved::check_unserved(PostgresStore::connect(&url).await.unwrap()).await;
 }

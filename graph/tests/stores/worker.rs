@@ -13,7 +13,7 @@ fn c15_workers_on_one_file_share_the_runs_though_some_are_killed() {
 }
 
 #[tokio::test]
-async fn o8_runs_that_nobody_serves_are_reported_on_sqlite() {
+async fn o8_unserved_runs_are_reported_on_sqlite() {
     let folder = crate::common::Folder::new();
     let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();
     crate::common::unserved::check_unserved(store).await;

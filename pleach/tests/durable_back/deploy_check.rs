@@ -1,7 +1,7 @@
 //! O8: the deploy check says which runs a program would serve, and why not the others.
 use crate::common::failing_connection::FailingConnection;
 use crate::common::stored::StoredRunFixture;
-use pleach::durable::{DeployCheck, DeployReport, DeployVerdict, GraphExport, Migrations};
+use pleach::durable::{DeployCheck, DeployReport, GraphExport, Migrations, RunFit};
 use pleach::graph::FanOut;
 use pleach::prelude::*;
 use pleach::store::{Release, RunStatus, Store, TAKEOVERS_MAX};
@@ -37,21 +37,21 @@ fn check(fixture: &StoredRunFixture, check: &DeployCheck) -> DeployReport {
     fixture.sim.run(async { check.run(&fixture.store).await }).unwrap()
 }
 
-/// The verdict on the only run, and the node that decided it.
-fn verdict(fixture: &StoredRunFixture, export: GraphExport) -> (DeployVerdict, Option<String>) {
+/// The fit on the only run, and the node that decided it.
+fn fit(fixture: &StoredRunFixture, export: GraphExport) -> (RunFit, Option<String>) {
     let report = check(fixture, &DeployCheck::new().export(export));
     assert_eq!(report.groups.len(), 1, "{report}");
-    (report.groups[0].verdict, report.groups[0].node.clone())
+    (report.groups[0].fit, report.groups[0].node.clone())
 }
 
 #[test]
-fn o8_each_verdict_has_its_reason() {
-    use DeployVerdict::*;
+fn o8_each_fit_has_its_reason() {
+    use RunFit::*;
     let fixture = StoredRunFixture::new(1);
     let old = chain("order", &["first", "wait", "last"]);
     start(&fixture, &old, "r", 2);
     let (print, keep) = (old.fingerprint(), |state| Ok::<_, Infallible>(state));
-    let of = |export: GraphExport| verdict(&fixture, export);
+    let of = |export: GraphExport| fit(&fixture, export);
     assert_eq!(of(old.export().schema(2)), (Served, None));
     assert_eq!(of(old.export().schema(3).migrations(&Migrations::new().state(2, keep))), (Migrated, None));
     assert_eq!(of(old.export().schema(1)), (NewerSchema, None));
@@ -69,7 +69,7 @@ fn o8_each_verdict_has_its_reason() {
 }
 
 #[test]
-fn o8_verdict_is_what_a_resume_then_does() {
+fn o8_fit_is_what_a_resume_then_does() {
     let old = chain("order", &["first", "wait", "last"]);
     let graphs = [
         chain("order", &["first", "wait", "last"]),
@@ -92,11 +92,11 @@ fn o8_verdict_is_what_a_resume_then_does() {
                 let fixture = StoredRunFixture::new(1);
                 start(&fixture, &old, "r", 1);
                 let export = graph.export().schema(schema).migrations(migrations).accept_fingerprints([old.fingerprint()]);
-                let (verdict, _) = verdict(&fixture, export);
+                let (fit, _) = fit(&fixture, export);
                 let resume = graph.resume("r").resume_with("more", &2_u32).checkpoint(&fixture.store);
                 let outcome = fixture.end(fixture.here(resume.schema(schema).migrations(migrations)));
-                assert_eq!(verdict.is_served(), outcome.is_ok(), "{verdict:?} {outcome:?} {graph:?} {migrations:?} {schema}");
-                served += usize::from(verdict.is_served());
+                assert_eq!(fit.is_served(), outcome.is_ok(), "{fit:?} {outcome:?} {graph:?} {migrations:?} {schema}");
+                served += usize::from(fit.is_served());
             }
         }
     }
@@ -118,11 +118,11 @@ fn o8_positions_in_fan_outs_are_checked() {
     start(&fixture, &old, "r", 0);
     let compatible = Migrations::new().accept_compatible();
     let of = |graph: CompiledGraph<u32>| {
-        verdict(&fixture, graph.export().migrations(&compatible).accept_fingerprints([old.fingerprint()]))
+        fit(&fixture, graph.export().migrations(&compatible).accept_fingerprints([old.fingerprint()]))
     };
-    assert_eq!(of(forked(&["a", "b", "c"], "join")).0, DeployVerdict::Migrated);
-    assert_eq!(of(forked(&["a"], "join")).0, DeployVerdict::MissingNode, "the second branch has no place");
-    assert_eq!(of(chain("forked", &["a", "b"])).0, DeployVerdict::MissingNode, "there is no fan-out");
+    assert_eq!(of(forked(&["a", "b", "c"], "join")).0, RunFit::Migrated);
+    assert_eq!(of(forked(&["a"], "join")).0, RunFit::MissingNode, "the second branch has no place");
+    assert_eq!(of(chain("forked", &["a", "b"])).0, RunFit::MissingNode, "there is no fan-out");
 }
 
 #[test]
@@ -135,19 +135,19 @@ fn o8_run_that_changes_course_is_found_with_the_old_export() {
     let of = |export: GraphExport| {
         let checking = DeployCheck::new().export(export).previous(old.export());
         let group = check(&fixture, &checking).groups.remove(0);
-        (group.verdict, group.node)
+        (group.fit, group.node)
     };
     let changed = serve(chain("order", &["first", "wait", "more", "last"]));
-    assert_eq!(of(changed), (DeployVerdict::ChangesCourse, Some("wait".into())));
+    assert_eq!(of(changed), (RunFit::ChangesCourse, Some("wait".into())));
     let unchanged = serve(chain("order", &["before", "first", "wait", "last"]));
-    assert_eq!(of(unchanged), (DeployVerdict::Migrated, None), "the node that it is at leads to the same node");
+    assert_eq!(of(unchanged), (RunFit::Migrated, None), "the node that it is at leads to the same node");
     // A policy is not part of the fingerprint.
     let mut graph = Graph::new("order").add_node("first", same).add_node("wait", wait).add_node("last", same);
     graph = graph.add_edge("first", "wait").add_edge("wait", "last").add_edge("last", END).set_entry("first");
     let graph = graph.policy("wait", Policy::new().timeout(Duration::from_secs(5))).compile().unwrap();
     assert_eq!(graph.fingerprint(), old.fingerprint());
-    assert_eq!(of(graph.export()), (DeployVerdict::ChangesCourse, Some("wait".into())));
-    assert_eq!(of(old.export()), (DeployVerdict::Served, None));
+    assert_eq!(of(graph.export()), (RunFit::ChangesCourse, Some("wait".into())));
+    assert_eq!(of(old.export()), (RunFit::Served, None));
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn o8_report_counts_all_runs_by_pages_with_a_few_samples() {
     });
     let checking = DeployCheck::new().graph(&new);
     let report = check(&fixture, &checking);
-    assert_eq!((report.checked, report.unserved_runs(), report.count(DeployVerdict::Served)), (1_203, 802, 401));
+    assert_eq!((report.checked, report.unserved_runs(), report.count(RunFit::Served)), (1_203, 802, 401));
     assert_eq!(report.groups[0].samples.len(), 10);
-    assert!(!report.groups[0].verdict.is_served(), "runs that are not served come first");
+    assert!(!report.groups[0].fit.is_served(), "runs that are not served come first");
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<DeployReport>(&json).unwrap(), report);
     let cut = check(&fixture, &checking.clone().limit(700));
@@ -180,7 +180,7 @@ fn o8_report_counts_all_runs_by_pages_with_a_few_samples() {
 }
 
 #[test]
-fn o8_stuck_ended_and_newer_runs_are_told_apart() {
+fn o8_stuck_ended_and_newer_runs_are_distinguished() {
     let fixture = StoredRunFixture::new(1);
     let graph = chain("order", &["wait"]);
     start(&fixture, &graph, "stuck", 0);
@@ -198,13 +198,13 @@ fn o8_stuck_ended_and_newer_runs_are_told_apart() {
     fixture.end(fixture.here(ended.run(1).id("ended").checkpoint(&fixture.store))).unwrap();
     start(&fixture, &graph, "waiting", 0);
     let report = check(&fixture, &DeployCheck::new().graph(&graph));
-    assert_eq!((report.checked, report.count(DeployVerdict::Stuck), report.count(DeployVerdict::Served)), (2, 1, 1));
+    assert_eq!((report.checked, report.count(RunFit::Stuck), report.count(RunFit::Served)), (2, 1, 1));
     // A program that cannot read the format of the records.
     let outdated = FailingConnection::new(fixture.store.clone());
     outdated.outdate();
     let checking = DeployCheck::new().graph(&graph);
     let report = fixture.sim.run(async { checking.run(&outdated).await }).unwrap();
-    assert_eq!(report.count(DeployVerdict::NewerFormat), 1, "{report}");
+    assert_eq!(report.count(RunFit::NewerFormat), 1, "{report}");
     let rows_only = fixture.sim.run(async { checking.read_logs(false).run(&outdated).await }).unwrap();
-    assert_eq!(rows_only.count(DeployVerdict::Served), 1, "the log was not read");
+    assert_eq!(rows_only.count(RunFit::Served), 1, "the log was not read");
 }

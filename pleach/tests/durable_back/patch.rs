@@ -18,7 +18,7 @@ const NUMBERS: [&str; 8] = [
     "-0.0",
 ];
 
-/// Random JSON of limited depth, from a small set of keys and values, so that parts are often equal.
+/// Random JSON of limited depth, from few keys and values, so that parts are often equal.
 fn random_json(sim: &Sim, depth: u64) -> String {
     let below = |limit: u64| sim.runtime().random() % limit;
     match below(if depth == 0 { 4 } else { 7 }) {

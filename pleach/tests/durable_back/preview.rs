@@ -34,16 +34,16 @@ fn node(does: Does) -> impl Fn(NodeContext, Names) -> NodeFuture<Names> {
                 };
                 let effect_result = cx.effect(format!("e{effect}"), work);
                 if effect == 1 {
-                    effect_result.once().await?
+                    effect_result.once().await?;
                 } else {
-                    effect_result.await?
+                    effect_result.await?;
                 }
                 if does == Does::FailsOnce && cx.attempt() == 1 {
                     return Err("the first attempt fails".into());
                 }
                 if does == Does::Asks && effect == 0 {
                     let key = format!("ask {place}");
-                    let () = cx.interrupt(key, "go on?").await;
+                    let () = cx.interrupt(key, "continue?").await;
                 }
             }
             names.push(cx.node().to_string());

@@ -2,7 +2,7 @@
 //! worker.
 use crate::common::Log;
 use crate::common::logged::logged;
-use pleach::durable::{DeployVerdict, Migrations};
+use pleach::durable::{Migrations, RunFit};
 use pleach::inspect::{Health, HealthReason};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -58,7 +58,7 @@ impl Fixture {
         let seen = self.events.clone();
         let listen = move |event: &WorkerEvent| match event {
             WorkerEvent::DeployChecked { .. } | WorkerEvent::Unserved { .. } | WorkerEvent::AllServed => {
-                seen.push(event.clone())
+                seen.push(event.clone());
             }
             _ => {}
         };
@@ -116,19 +116,19 @@ fn o8_deploy_with_one_node_more_is_reported_everywhere() {
         fixture.sim.sleep(Duration::from_secs(1)).await;
         let events = fixture.events.take();
         let [WorkerEvent::DeployChecked { report }] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!((report.checked, report.count(DeployVerdict::UnknownFingerprint)), (3, 3));
+        assert_eq!((report.checked, report.count(RunFit::UnknownFingerprint)), (3, 3));
         assert_eq!(logged_with("are not served by it", "one-node-more"), 1);
         fixture.sim.sleep(Duration::from_secs(600)).await;
         assert_eq!((fixture.events.take(), fixture.problems()), (vec![], vec![]), "they wait for answers");
 
-        // A run that gets its answer is due. Nobody claims it.
+        // A run that gets its answer is due. No worker claims it.
         fixture.answer("a").await;
         fixture.sim.sleep(LIMIT / 2).await;
         assert_eq!(fixture.events.take(), [], "it may be served by another worker");
         fixture.sim.sleep(LIMIT * 2).await;
         let events = fixture.events.take();
         let [WorkerEvent::Unserved { runs }] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!((ids(runs), runs.overdue[0].verdict), (vec!["a"], DeployVerdict::UnknownFingerprint));
+        assert_eq!((ids(runs), runs.overdue[0].fit), (vec!["a"], RunFit::UnknownFingerprint));
         assert_eq!(&worker.unserved(), runs);
         assert_eq!(fixture.problems(), ["/user/workers/new runs-unserved"]);
         let health = fixture.system.health().to_string();
@@ -152,7 +152,7 @@ fn o8_deploy_with_one_node_more_is_reported_everywhere() {
         fixture.sim.sleep(LIMIT * 2).await;
         let events = fixture.events.take();
         let [WorkerEvent::DeployChecked { report }] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!((report.unserved_runs(), report.count(DeployVerdict::Migrated)), (0, 3));
+        assert_eq!((report.unserved_runs(), report.count(RunFit::Migrated)), (0, 3));
         assert_eq!((fixture.status("a").await, fixture.status("b").await), (RunStatus::Finished, RunStatus::Finished));
         assert!(worker.unserved().is_empty() && fixture.system.health().is_healthy());
         worker.close(Duration::from_secs(1)).await;
@@ -228,7 +228,7 @@ fn o8_stuck_runs_and_unknown_graphs_are_reported() {
         fixture.sim.sleep(Duration::from_secs(3_600)).await;
         let unserved = worker.unserved();
         assert_eq!(ids(&unserved), ["unknown"]);
-        assert_eq!(unserved.overdue[0].verdict, DeployVerdict::UnknownGraph);
+        assert_eq!(unserved.overdue[0].fit, RunFit::UnknownGraph);
         assert_eq!(unserved.stuck.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["broken"]);
         assert!(unserved.stuck[0].reason.as_ref().is_some_and(|reason| reason.contains("does not decode")), "{unserved:?}");
         let problems = ["/user/workers/known runs-stuck", "/user/workers/known runs-unserved"];
@@ -258,7 +258,7 @@ fn o8_worker_can_refuse_to_start() {
         // Without a migration every attempt would fail, so accepting the fingerprint is not enough.
         let accepting = Worker::new(&fixture.store).graph(&new).accept_fingerprints([old.fingerprint()]);
         let report = accepting.check_deploy().await.unwrap();
-        assert_eq!(report.count(DeployVerdict::NoShapeMigration), 1);
+        assert_eq!(report.count(RunFit::NoShapeMigration), 1);
         assert!(accepting.refuse_unserved().await.is_err());
         assert!(Worker::new(&fixture.store).graph(&old).refuse_unserved().await.is_ok());
     });

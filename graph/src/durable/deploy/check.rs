@@ -1,9 +1,9 @@
 //! [`DeployCheck`]: reads the unfinished runs of a store by pages and decides for each.
 
 use crate::compile::compiled::CompiledGraph;
+use crate::durable::deploy::fit::{of_row, of_tokens};
 use crate::durable::deploy::report::ReportBuilder;
-use crate::durable::deploy::verdict::{of_row, of_tokens};
-use crate::durable::deploy::{DeployReport, DeployVerdict, GraphExport};
+use crate::durable::deploy::{DeployReport, GraphExport, RunFit};
 use crate::log::open;
 use crate::store::{DamagedRun, Filter, GraphVersion, RunInfo, RunStatus, Store, StoreError};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ const PAGE: usize = 500;
 /// two reads for each. It grows with the number of unfinished runs; ended runs cost nothing.
 ///
 /// ```
-/// use pleach::durable::{DeployCheck, DeployVerdict};
+/// use pleach::durable::{DeployCheck, RunFit};
 /// use pleach::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +41,7 @@ const PAGE: usize = 500;
 /// assert!(old.run(1).id("order-7").checkpoint(&store).await.is_err(), "it waits for an answer");
 ///
 /// let report = DeployCheck::new().graph(&new).run(&store).await?;
-/// assert_eq!(report.count(DeployVerdict::UnknownFingerprint), 1);
+/// assert_eq!(report.count(RunFit::UnknownFingerprint), 1);
 /// println!("{report}");
 /// # Ok(())
 /// # }
@@ -86,7 +86,7 @@ impl DeployCheck {
     /// Adds an exported graph of the old program. It is needed to find runs that change course.
     ///
     /// The store has only the fingerprints of old graphs. Without their exports, a run of another
-    /// version counts as [`Migrated`](DeployVerdict::Migrated).
+    /// version counts as [`Migrated`](RunFit::Migrated).
     pub fn previous(mut self, export: GraphExport) -> Self {
         self.previous.push(export);
         self
@@ -127,13 +127,13 @@ impl DeployCheck {
                     return Ok(report.finish(true));
                 }
                 for info in page.runs {
-                    let verdict = self.verdict(store, &info).await?;
-                    report.add(info.id, info.graph, info.version, verdict);
+                    let fit = self.fit(store, &info).await?;
+                    report.add(info.id, info.graph, info.version, fit);
                 }
                 for DamagedRun { run, .. } in page.damaged {
                     if damaged.len() < PAGE && damaged.insert(run.clone()) {
                         let version = GraphVersion { fingerprint: String::new(), schema: 0 };
-                        report.add(run, String::new(), version, (DeployVerdict::Damaged, None));
+                        report.add(run, String::new(), version, (RunFit::Damaged, None));
                     }
                 }
                 after = page.next;
@@ -145,19 +145,17 @@ impl DeployCheck {
         Ok(report.finish(false))
     }
 
-    async fn verdict(&self, store: &dyn Store, info: &RunInfo) -> Result<(DeployVerdict, Option<String>), StoreError> {
-        let verdict = of_row(&self.graphs, info);
-        if !self.reads_logs || !verdict.is_served() {
-            return Ok((verdict, None));
+    async fn fit(&self, store: &dyn Store, info: &RunInfo) -> Result<(RunFit, Option<String>), StoreError> {
+        let fit = of_row(&self.graphs, info);
+        if !self.reads_logs || !fit.is_served() {
+            return Ok((fit, None));
         }
         match open::position(store, &info.id, info.head).await {
             Ok(position) => Ok(of_tokens(&self.graphs, &self.previous, info, &position.frontier)),
-            Err(StoreError::NewerFormat { .. } | StoreError::Compressed { .. }) => Ok((DeployVerdict::NewerFormat, None)),
-            Err(StoreError::Damaged { .. }) => Ok((DeployVerdict::Damaged, None)),
+            Err(StoreError::NewerFormat { .. } | StoreError::Compressed { .. }) => Ok((RunFit::NewerFormat, None)),
+            Err(StoreError::Damaged { .. }) => Ok((RunFit::Damaged, None)),
             // The run moved on, was pruned or removed since it was listed.
-            Err(StoreError::RunNotFound { .. } | StoreError::Pruned { .. } | StoreError::NoSuchRow { .. }) => {
-                Ok((verdict, None))
-            }
+            Err(StoreError::RunNotFound { .. } | StoreError::Pruned { .. } | StoreError::NoSuchRow { .. }) => Ok((fit, None)),
             Err(error) => Err(error),
         }
     }

@@ -1,6 +1,6 @@
 //! [`DeployReport`]: the result of a deploy check, as plain values.
 
-use crate::durable::deploy::DeployVerdict;
+use crate::durable::deploy::RunFit;
 use crate::store::{GraphVersion, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub const DEPLOY_GROUPS_MAX: usize = 1_000;
 /// The largest number of sample ids in one group.
 pub const DEPLOY_SAMPLES_MAX: usize = 10;
 
-/// The result of a [deploy check](crate::DeployCheck): counts by graph version and verdict.
+/// The result of a [deploy check](crate::DeployCheck): counts by graph version and fit.
 ///
 /// `Display` prints one line for each group, the ones that are not served first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,19 +29,19 @@ pub struct DeployReport {
     pub is_cut: bool,
 }
 
-/// Runs of one graph version with one verdict.
+/// Runs of one graph version with one fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeployGroup {
     /// What the program would do with these runs.
-    pub verdict: DeployVerdict,
+    pub fit: RunFit,
     /// The name of the graph; empty for damaged rows.
     pub graph: String,
     /// The fingerprint that the runs were stored with.
     pub fingerprint: String,
     /// The schema that the runs were stored with.
     pub schema: u32,
-    /// The node that decided the verdict, if one did.
+    /// The node that decided the fit, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The number of runs in this group.
@@ -50,10 +50,14 @@ pub struct DeployGroup {
     pub samples: Vec<String>,
 }
 
+/// What the runs of a group have in common: fit, graph, fingerprint, schema and node.
+type GroupKey = (RunFit, String, String, u32, Option<String>);
+
 /// Collects a report run by run.
 #[derive(Default)]
 pub(super) struct ReportBuilder {
-    groups: BTreeMap<(DeployVerdict, String, String, u32, Option<String>), (u64, Vec<String>)>,
+    /// The number of runs of each group, and their sample ids.
+    groups: BTreeMap<GroupKey, (u64, Vec<String>)>,
     checked: u64,
     others: u64,
 }
@@ -63,15 +67,9 @@ impl ReportBuilder {
         self.checked
     }
 
-    pub(super) fn add(
-        &mut self,
-        run: String,
-        graph: String,
-        version: GraphVersion,
-        (verdict, node): (DeployVerdict, Option<String>),
-    ) {
+    pub(super) fn add(&mut self, run: String, graph: String, version: GraphVersion, (fit, node): (RunFit, Option<String>)) {
         self.checked += 1;
-        let key = (verdict, graph, version.fingerprint, version.schema, node);
+        let key = (fit, graph, version.fingerprint, version.schema, node);
         if self.groups.len() >= DEPLOY_GROUPS_MAX && !self.groups.contains_key(&key) {
             self.others += 1;
             return;
@@ -84,8 +82,8 @@ impl ReportBuilder {
     }
 
     pub(super) fn finish(self, is_cut: bool) -> DeployReport {
-        let group = |((verdict, graph, fingerprint, schema, node), (runs, samples))| DeployGroup {
-            verdict,
+        let group = |((fit, graph, fingerprint, schema, node), (runs, samples))| DeployGroup {
+            fit,
             graph,
             fingerprint,
             schema,
@@ -94,7 +92,7 @@ impl ReportBuilder {
             samples,
         };
         let mut groups: Vec<DeployGroup> = self.groups.into_iter().map(group).collect();
-        groups.sort_by_key(|group| group.verdict.is_served());
+        groups.sort_by_key(|group| group.fit.is_served());
         DeployReport { checked: self.checked, groups, runs_in_other_groups: self.others, is_cut }
     }
 }
@@ -102,7 +100,7 @@ impl ReportBuilder {
 impl DeployReport {
     /// Returns the groups of runs that the program would not serve.
     pub fn unserved(&self) -> impl Iterator<Item = &DeployGroup> {
-        self.groups.iter().filter(|group| !group.verdict.is_served())
+        self.groups.iter().filter(|group| !group.fit.is_served())
     }
 
     /// Returns the number of runs that the program would not serve.
@@ -110,9 +108,9 @@ impl DeployReport {
         self.unserved().map(|group| group.runs).sum()
     }
 
-    /// Returns the number of runs with this verdict.
-    pub fn count(&self, verdict: DeployVerdict) -> u64 {
-        self.groups.iter().filter(|group| group.verdict == verdict).map(|group| group.runs).sum()
+    /// Returns the number of runs with this fit.
+    pub fn count(&self, fit: RunFit) -> u64 {
+        self.groups.iter().filter(|group| group.fit == fit).map(|group| group.runs).sum()
     }
 
     /// Fails if the program would not serve all runs.
@@ -143,12 +141,12 @@ impl fmt::Display for DeployReport {
 
 impl fmt::Display for DeployGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verdict, graph, fingerprint, schema, node, runs, samples } = self;
+        let Self { fit, graph, fingerprint, schema, node, runs, samples } = self;
         write!(f, "{runs} runs of graph {graph:?} ({fingerprint}, schema {schema})")?;
         if let Some(node) = node {
             write!(f, " at node {node:?}")?;
         }
-        write!(f, ": {verdict} (such as {})", samples.join(", "))
+        write!(f, ": {fit} (such as {})", samples.join(", "))
     }
 }
 

@@ -363,7 +363,7 @@ pub async fn c15_longest_due_runs_come_first(store: &dyn Store) {
     assert_eq!(order, ["first", "second", "third"]);
 }
 
-/// Due runs that nobody claims are returned by version, the longest due first. Held, waiting and
+/// Due runs that no owner claims are returned by version, the longest due first. Held, waiting and
 /// ended runs are not.
 pub async fn o8_overdue_runs_are_found_by_version(store: &dyn Store) {
     for run in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! [`DeployVerdict`]: what a program would do with one stored run. The decision is pure.
+//! [`RunFit`]: how a stored run fits the graphs of a program. The decision is pure.
 
 use crate::compile::inspect::NodeInfo;
 use crate::compile::places::{fork_above, missing_place, name_of};
@@ -9,13 +9,13 @@ use crate::store::{GraphVersion, Place, RunInfo, RunStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a program with given graphs would do with a stored run.
+/// How a stored run fits the graphs of a program: whether the program would serve it.
 ///
-/// The text of a verdict says what to do.
+/// `Display` says what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum DeployVerdict {
+pub enum RunFit {
     /// The program serves the run as it is.
     Served,
     /// The program migrates the run to a new version and serves it.
@@ -42,7 +42,7 @@ pub enum DeployVerdict {
     Stuck,
 }
 
-impl DeployVerdict {
+impl RunFit {
     /// Decides from the version of a run's graph.
     pub(crate) fn of(graphs: &[GraphExport], graph: &str, version: &GraphVersion) -> Self {
         of_version(graphs, graph, version)
@@ -54,7 +54,7 @@ impl DeployVerdict {
     }
 }
 
-impl fmt::Display for DeployVerdict {
+impl fmt::Display for RunFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Served => "served",
@@ -78,62 +78,62 @@ impl fmt::Display for DeployVerdict {
 }
 
 /// Decides from the run's own row.
-pub(super) fn of_row(graphs: &[GraphExport], info: &RunInfo) -> DeployVerdict {
+pub(super) fn of_row(graphs: &[GraphExport], info: &RunInfo) -> RunFit {
     match of_version(graphs, &info.graph, &info.version) {
-        verdict if verdict.is_served() && info.status == RunStatus::Stuck => DeployVerdict::Stuck,
-        verdict => verdict,
+        fit if fit.is_served() && info.status == RunStatus::Stuck => RunFit::Stuck,
+        fit => fit,
     }
 }
 
 /// Decides from the version of the run's graph.
-fn of_version(graphs: &[GraphExport], graph: &str, version: &GraphVersion) -> DeployVerdict {
+fn of_version(graphs: &[GraphExport], graph: &str, version: &GraphVersion) -> RunFit {
     if let Some(export) = graphs.iter().find(|export| export.claims(graph, version)) {
         let is_same_shape = export.graph.fingerprint == version.fingerprint;
         return match (is_same_shape, export.accepts_other_shapes) {
-            (true, _) if export.schema == version.schema => DeployVerdict::Served,
-            (true, _) | (false, true) => DeployVerdict::Migrated,
-            (false, false) => DeployVerdict::NoShapeMigration,
+            (true, _) if export.schema == version.schema => RunFit::Served,
+            (true, _) | (false, true) => RunFit::Migrated,
+            (false, false) => RunFit::NoShapeMigration,
         };
     }
     let named: Vec<&GraphExport> = graphs.iter().filter(|export| export.graph.name == graph).collect();
     let mut same_shape = named.iter().filter(|export| export.accepts_fingerprint(&version.fingerprint)).peekable();
     match (named.is_empty(), same_shape.peek().is_some()) {
-        (true, _) => DeployVerdict::UnknownGraph,
-        (false, false) => DeployVerdict::UnknownFingerprint,
-        (false, true) if same_shape.all(|export| export.schema < version.schema) => DeployVerdict::NewerSchema,
-        (false, true) => DeployVerdict::NoSchemaMigration,
+        (true, _) => RunFit::UnknownGraph,
+        (false, false) => RunFit::UnknownFingerprint,
+        (false, true) if same_shape.all(|export| export.schema < version.schema) => RunFit::NewerSchema,
+        (false, true) => RunFit::NoSchemaMigration,
     }
 }
 
-/// Refines the verdict on a served run by its current tokens. Returns the node that decided.
+/// Refines the fit of a served run by its current tokens. Returns the node that decided.
 pub(super) fn of_tokens(
     graphs: &[GraphExport],
     previous: &[GraphExport],
     info: &RunInfo,
     frontier: &Frontier,
-) -> (DeployVerdict, Option<String>) {
-    let verdict = of_row(graphs, info);
-    let Some(export) = graphs.iter().find(|export| export.claims(&info.graph, &info.version)) else { return (verdict, None) };
+) -> (RunFit, Option<String>) {
+    let fit = of_row(graphs, info);
+    let Some(export) = graphs.iter().find(|export| export.claims(&info.graph, &info.version)) else { return (fit, None) };
     let is_other = export.graph.fingerprint != info.version.fingerprint;
     let renamed = renamed(frontier, if is_other { &export.renames } else { &[] });
     let of_run = || renamed.tokens().filter(|token| undone_at(&token.path).is_none());
     for token in of_run().filter(|_| is_other) {
         let above = fork_above(|path| renamed.get(path), token);
         if let Some(missing) = missing_place(&export.graph, token, above) {
-            return (DeployVerdict::MissingNode, Some(missing.to_string()));
+            return (RunFit::MissingNode, Some(missing.to_string()));
         }
     }
     let is_old = |old: &&GraphExport| old.graph.name == info.graph && old.graph.fingerprint == info.version.fingerprint;
-    let Some(old) = previous.iter().find(is_old) else { return (verdict, None) };
+    let Some(old) = previous.iter().find(is_old) else { return (fit, None) };
     for (before, now) in frontier.tokens().zip(renamed.tokens()) {
         let (Some(before), Some(now)) = (name_of(&before.at), name_of(&now.at)) else { continue };
         if let (Some(before), Some(now)) = (old.graph.node(before), export.graph.node(now))
             && !leads_alike(before, now, &export.renames)
         {
-            return (DeployVerdict::ChangesCourse, Some(now.id.clone()));
+            return (RunFit::ChangesCourse, Some(now.id.clone()));
         }
     }
-    (verdict, None)
+    (fit, None)
 }
 
 /// Returns the frontier with the new names of its nodes.
