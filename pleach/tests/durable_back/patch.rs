@@ -31,7 +31,7 @@ fn random_json(sim: &Sim, depth: u64) -> String {
             format!("[{}]", items.join(","))
         }
         _ => {
-            let keys = ["a", "b", "", "a/b", "m~n", "0", "-", "\\n"];
+            let keys = ["a", "b", "", "a/b", "~1", "0", "-", "\\n"];
             let mut entries: BTreeMap<&str, String> = BTreeMap::new();
             for _ in 0..below(5) {
                 entries.insert(keys[below(keys.len() as u64) as usize], random_json(sim, depth - 1));
