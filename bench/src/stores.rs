@@ -85,7 +85,8 @@ async fn create(store: &SqliteStore, id: String) -> Claim {
     let lease = Some(Lease { owner: "bench".into(), length: Duration::from_secs(600) });
     let first = vec![row(&id, 1)];
     let graph = "bench".into();
-    let new = NewRun { id, graph, version, instance: 1, from: None, lease, wake: Wake::Now, deadline: None };
+    let (wake, tags) = (Wake::Now, Default::default());
+    let new = NewRun { id, graph, version, instance: 1, from: None, lease, wake, deadline: None, tags };
     store.create(new, first).await.expect("a run")
 }
 

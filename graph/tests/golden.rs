@@ -3,8 +3,8 @@
 //! `golden/vN/` belongs to one run that was interrupted in the middle of everything: after a loop,
 //! inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep, one answer
 //! and one open question. In `v2` the run was also migrated, so its rows continue with the keys of
-//! others. In `v3` it has tags; the format of its records is that of `v2`, and its tables have format
-//! 4.
+//! others. In `v3` it has tags; the format of its records is that of `v2`, and its tables have
+//! format 4.
 //! - `run.db`: a SQLite file.
 //! - `rows.json`: the rows of the run.
 //! - `keys.json`: the idempotency keys of the nodes in progress.

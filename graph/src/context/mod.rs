@@ -18,6 +18,7 @@
 
 pub(crate) mod cancelled_tasks;
 pub(crate) mod effect;
+mod event_fields;
 pub(crate) mod events;
 pub(crate) mod run_context;
 mod sleep;

@@ -20,10 +20,10 @@ use std::time::Duration;
 /// node notices a message with its next commit, or within about a second.
 ///
 /// # Errors
-/// All methods that send return a [`Delivery`]. Awaited, it fails with a [`RunControlError`]: [`Ended`](RunControlError::Ended) if the run
-/// has ended, [`Json`](RunControlError::Json) if the payload cannot be serialised,
-/// [`Store`](RunControlError::Store) if the store failed, has no such run, or has a full inbox for
-/// it.
+/// All methods that send return a [`Delivery`]. Awaited, it fails with a [`RunControlError`]:
+/// [`Ended`](RunControlError::Ended) if the run has ended, [`Json`](RunControlError::Json) if the
+/// payload cannot be serialised, [`Store`](RunControlError::Store) if the store failed, has no such
+/// run, or has a full inbox for it.
 ///
 /// # Cancel safety
 /// If a sending future is dropped, the message may or may not have been posted. Use

@@ -65,16 +65,16 @@ pub struct RunView {
     pub visits: u64,
     /// The tokens of the run: one, or one per branch of a fan-out.
     pub tokens: Vec<TokenView>,
-    /// The tags of the run.
+    /// The tags of the run, by which it is found.
     pub tags: Tags,
-    /// Why the run failed; or, while it is not over, its last failed attempt or branch. `None` for an
-    /// in-memory run, whose caller gets the error.
+    /// Why the run failed; or, while it is not over, its last failed attempt or branch. `None` for
+    /// an in-memory run, whose caller gets the error.
     pub failure: Option<RunFailure>,
     /// Why the run could not be executed the last time, unless a commit followed. A stuck run says
     /// here what to repair.
     pub trouble: Option<String>,
-    /// The last messages that the run refused, the oldest first. For an ended run, also the ones that
-    /// it had not taken at its end. At most [`REFUSED_MAX`] of each.
+    /// The last messages that the run refused, the oldest first. For an ended run, also the ones
+    /// that it had not taken at its end. At most [`REFUSED_MAX`] of each.
     pub refused: Vec<RefusedMessage>,
 }
 
@@ -91,8 +91,8 @@ pub struct TokenView {
     pub state: Option<String>,
     /// The open waits of the node at which the token is.
     pub waits: Vec<WaitView>,
-    /// The last failed attempt of the current visit; its `attempt` counts the failures. `None` for an
-    /// in-memory run.
+    /// The last failed attempt of the current visit; its `attempt` counts the failures. `None` for
+    /// an in-memory run.
     pub failure: Option<RunFailure>,
 }
 

@@ -98,8 +98,8 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Creates the run `new` from a snapshot of the run `from`, which is only read. The new run has the
-    /// tags of `from` and the given ones.
+    /// Creates the run `new` from a snapshot of the run `from`, which is only read. The new run has
+    /// the tags of `from` and the given ones.
     pub(crate) async fn fork<S: Send + 'static>(
         self,
         plan: &Plan<S>,

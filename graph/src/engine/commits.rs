@@ -83,7 +83,7 @@ impl<S: Send + 'static> Engine<S> {
             CommitterEvent::Durable(sequences) => {
                 if let Some(hooks) = &self.stepper.hooks {
                     sequences.for_each(|sequence| {
-                        hooks.call(&RunEvent::Checkpointed { run: self.stepper.graph_cx.run().known_id(), sequence })
+                        hooks.call(&RunEvent::Checkpointed { run: self.stepper.graph_cx.run().known_id(), sequence });
                     });
                 }
             }

@@ -54,8 +54,8 @@ pub(crate) struct Committer {
     is_released: bool,
     /// The numbers of the pause commands. They are removed with the next resume command.
     pub(crate) pauses: Vec<u64>,
-    /// The numbers of other commands that stay in the inbox until the run ends: cancels, and pauses of
-    /// a run that ends.
+    /// The numbers of other commands that stay in the inbox until the run ends: cancels, and pauses
+    /// of a run that ends.
     pub(crate) taken_at_end: Vec<u64>,
     /// The numbers of commands that came too late. They stay in the inbox until the run ends, too.
     pub(crate) refused_at_end: Vec<u64>,

@@ -352,6 +352,34 @@ impl RunLog {
 }
 
 impl LogState {
+    pub(super) fn new(head: u64, frontier: Frontier) -> Self {
+        Self {
+            head,
+            frontier,
+            base: 0,
+            visits: 0,
+            undo: 0,
+            undos: UndoChain::default(),
+            unwritten: BTreeMap::new(),
+            oldest: 1,
+            status: RunStatus::Running,
+            parked: None,
+            next: Batch::default(),
+            deadline: None,
+            seen: 0,
+            to_take: Vec::new(),
+            to_refuse: Vec::new(),
+            tags: LogTags::default(),
+            signals: RecordedSignals::default(),
+            restored: HashMap::new(),
+            keys_of: HashMap::new(),
+            waiting: BTreeMap::new(),
+            driver: None,
+            is_detached: false,
+            has_ended: false,
+        }
+    }
+
     fn has_no_messages_to_take(&self) -> bool {
         self.to_take.is_empty() && self.to_refuse.is_empty()
     }

@@ -9,13 +9,13 @@ use crate::log::frontier::{Frontier, undo_path};
 use crate::log::pruning::UndoChain;
 use crate::log::signals::RecordedSignals;
 use crate::log::tags::LogTags;
-use crate::log::{Batch, LogOptions, LogState, NewRecord, RunLog, codec};
+use crate::log::{LogOptions, LogState, NewRecord, RunLog, codec};
 use crate::store::{
     Claim, Commit, GraphVersion, Header, InboxMessage, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows,
     RunInfo, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
 };
 use pleach_core::Runtime;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -358,36 +358,6 @@ fn with_undo(record: Record) -> Result<(Record, StoredUndo), StoreError> {
     let mut undo = undo.ok_or_else(|| StoreError::Damaged { run: run.clone(), sequence, reason })?;
     undo.before = undo.before.max(record.header.undo_before);
     Ok((record, undo))
-}
-
-impl LogState {
-    pub(super) fn new(head: u64, frontier: Frontier) -> Self {
-        Self {
-            head,
-            frontier,
-            base: 0,
-            visits: 0,
-            undo: 0,
-            undos: UndoChain::default(),
-            unwritten: BTreeMap::new(),
-            oldest: 1,
-            status: RunStatus::Running,
-            parked: None,
-            next: Batch::default(),
-            deadline: None,
-            seen: 0,
-            to_take: Vec::new(),
-            to_refuse: Vec::new(),
-            tags: LogTags::default(),
-            signals: RecordedSignals::default(),
-            restored: HashMap::new(),
-            keys_of: HashMap::new(),
-            waiting: BTreeMap::new(),
-            driver: None,
-            is_detached: false,
-            has_ended: false,
-        }
-    }
 }
 
 #[cfg(test)]

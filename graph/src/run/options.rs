@@ -259,16 +259,19 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self
     }
 
-    /// Sets a tag of a new run, by which it can be listed; see [`Filter::tag`](crate::store::Filter).
+    /// Sets a tag of a new run, by which it can be listed; see
+    /// [`Filter::tag`](crate::store::Filter).
     ///
     /// A run has up to 16 tags. The run itself can change them with
     /// [`NodeContext::set_tag`](crate::NodeContext::set_tag). A fork starts with the tags of its
-    /// original; tags that are given with the fork are added, and replace equal keys. A resumed run,
-    /// and a run that a worker claims, keeps its stored tags and ignores the ones that are given here.
+    /// original; tags that are given with the fork are added, and replace equal keys. A resumed
+    /// run, and a run that a worker claims, keeps its stored tags and ignores the ones that are
+    /// given here.
     ///
     /// # Errors
-    /// The run ends with [`RunFault::Tag`](crate::RunFault::Tag) before anything is stored, if a tag is
-    /// not valid: an empty or too long key (64 bytes), a too long value (256 bytes), or a 17th tag.
+    /// The run ends with [`RunFault::Tag`](crate::RunFault::Tag) before anything is stored, if a
+    /// tag is not valid: an empty or too long key (64 bytes), a too long value (256 bytes), or a
+    /// 17th tag.
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let details = self.details();
         let tags = details.tags.get_mut().unwrap_or_else(PoisonError::into_inner);

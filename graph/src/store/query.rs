@@ -156,7 +156,8 @@ impl Query {
         before.into_iter().chain(after).min()
     }
 
-    /// Returns the ids with the wanted prefix, as a range: from the first text to before the second.
+    /// Returns the ids with the wanted prefix, as a range: from the first text to before the
+    /// second.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) fn ids(&self) -> Option<(&str, String)> {
         let prefix = self.prefix.as_deref()?;

@@ -161,7 +161,7 @@ pub struct Commit {
 /// An inbox message that its run refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The number of the message.
+    /// The number of the message in the inbox.
     pub number: u64,
     /// Why the run refuses it, shortened to [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes.
     pub reason: String,
@@ -175,7 +175,7 @@ pub struct RefusedMessage {
     pub number: u64,
     /// The name of the message: `answer/KEY`, `signal/NAME` or `command/VERB`.
     pub name: String,
-    /// Why the run refused it.
+    /// Why the run refused it, as text.
     pub reason: String,
     /// When the message was sent, by the store's clock.
     pub at: Timestamp,

@@ -39,7 +39,7 @@ pub struct RunFailure {
     pub retry_at: Option<Timestamp>,
 }
 
-/// The kind of a [`RunFailure`].
+/// The kind of a [`RunFailure`]: which part of the run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -58,7 +58,7 @@ pub enum FailureKind {
     Limit,
     /// The run was cancelled at its deadline.
     Deadline,
-    /// A command cancelled the run.
+    /// A command cancelled the run permanently.
     Cancelled,
     /// The undo of a node failed, so the compensation stopped.
     Undo,

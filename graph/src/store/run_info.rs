@@ -57,7 +57,7 @@ pub struct RunInfo {
     pub created: Timestamp,
     /// When the run was created or last committed to.
     pub changed: Timestamp,
-    /// The tags of the run.
+    /// The tags of the run, by which it is found.
     pub tags: Tags,
     /// Why the run failed; or, while it is not over, its last failed attempt or branch. `None` for
     /// a finished run.
@@ -262,7 +262,7 @@ pub struct RunList {
     pub runs: Vec<RunInfo>,
     /// The runs of this page whose own rows are damaged. Filters cannot be applied to them.
     pub damaged: Vec<DamagedRun>,
-    /// The position to pass as `after` for the next page; `None` after the last page. A page that is
-    /// not full can have one; see [`Store::list`](super::Store::list).
+    /// The position to pass as `after` for the next page; `None` after the last page. A page that
+    /// is not full can have one; see [`Store::list`](super::Store::list).
     pub next: Option<RunCursor>,
 }

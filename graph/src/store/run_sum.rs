@@ -8,7 +8,8 @@
 //! - Covered: the id, the graph and its version, the origin, the numbers (instance, epoch, head,
 //!   oldest, last message), and the times of creation, wake-up, lease and deadline.
 //! - A missing deadline counts as 0, so that rows without one keep the sums of format 2.
-//! - Covered: the tags. A run without tags counts 0, so that rows of earlier formats keep their sums.
+//! - Covered: the tags. A run without tags counts 0, so that rows of earlier formats keep their
+//!   sums.
 //! - Not covered: the status, because no two status texts differ by one bit.
 //! - Not covered: the owner, the takeovers, the failure and the time of the last change, because no
 //!   execution depends on them.

@@ -66,7 +66,7 @@ impl Tags {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the number of tags.
+    /// Returns the number of tags, at most 16.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -149,14 +149,14 @@ pub enum TagError {
         /// The largest number of tags.
         limit: usize,
     },
-    /// The key is not valid.
+    /// The key of the tag is not valid.
     Key {
         /// The rejected key, shortened to 80 characters.
         key: String,
         /// Why the key is not valid.
         reason: &'static str,
     },
-    /// The value is not valid.
+    /// The value of the tag is not valid.
     Value {
         /// The key of the rejected tag.
         key: String,

@@ -11,8 +11,8 @@ use pleach_graph::store::{
 use std::time::Duration;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// Many runs of two graphs, few of them stuck. All are due, but with a schema that is never claimed.
-/// The first 40 runs are of a rare graph, status and tag, whatever the number of runs.
+/// Many runs of two graphs, few of them stuck. All are due, but with a schema that is never
+/// claimed. The first 40 runs are of a rare graph, status and tag, whatever the number of runs.
 fn fill(runs: u32) -> String {
     format!(
         "INSERT INTO pleach_run (id, graph, fingerprint, schema, status, epoch, head, oldest, wake_at, takeovers, posted, created, changed)

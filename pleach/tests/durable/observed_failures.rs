@@ -141,7 +141,7 @@ fn o6_retried_attempt_is_visible_until_the_run_finishes() {
 }
 
 #[test]
-fn o6_cancels_panics_and_deadlines_are_told_apart() {
+fn o6_cancels_panics_and_deadlines_have_different_kinds() {
     let sim = Sim::new(1);
     let store = MemoryStore::on(sim.runtime());
     let waits = one(|cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.signal::<u32>("go").await) }, Policy::new());

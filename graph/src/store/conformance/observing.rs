@@ -121,7 +121,8 @@ pub async fn o7_runs_are_listed_by_id_prefix(store: &dyn Store) {
     }
 }
 
-/// Random runs, filters and pages are compared with a plain model: every run once, the newest first.
+/// Random runs, filters and pages are compared with a plain model: every run once, the newest
+/// first.
 pub async fn o7_lists_match_a_model(store: &dyn Store) {
     let mut random = 0x9e37_79b9_u64;
     let mut pick = |below: u64| {

@@ -167,8 +167,8 @@ fn tag_columns(tags: &Tags) -> (Vec<&str>, Vec<&str>) {
     tags.iter().unzip()
 }
 
-/// Returns the numbers of refused messages and the reasons to keep, for `unnest`. A message above the
-/// limit has no reason: it is only taken.
+/// Returns the numbers of refused messages and the reasons to keep, for `unnest`. A message above
+/// the limit has no reason: it is only taken.
 fn refused_columns(refuses: &[Refusal]) -> (Vec<i64>, Vec<Option<String>>) {
     let unlisted = refuses.len().saturating_sub(REFUSED_MAX);
     let refused = refuses.iter().enumerate().map(|(at, Refusal { number, reason })| {
@@ -177,8 +177,8 @@ fn refused_columns(refuses: &[Refusal]) -> (Vec<i64>, Vec<Option<String>>) {
     refused.unzip()
 }
 
-/// Returns the change of the checksum by a new version and by new tags. Only the driver changes them,
-/// unless it is fenced.
+/// Returns the change of the checksum by a new version and by new tags. Only the driver changes
+/// them, unless it is fenced.
 async fn sum_change(client: &ClientWrapper, commit: &Commit) -> Result<i64, Failure> {
     if commit.version.is_none() && commit.tags.is_none() {
         return Ok(0);

@@ -1,7 +1,8 @@
 //! Lists runs. Each combination of filters that has its own index has its own statement.
 //!
 //! A statement reads runs in the order of the list. The conditions that its index does not have are
-//! checked here. If they leave a page unfilled, the next runs are read, up to the limit of one call.
+//! checked here. If they leave a page unfilled, the next runs are read, up to the limit of one
+//! call.
 
 use super::fault::Failure;
 use super::{run_row, sql};

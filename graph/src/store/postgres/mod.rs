@@ -60,8 +60,8 @@ use tokio_postgres::{Config, Socket};
 ///
 /// Clones are cheap and share one pool. The store needs a Tokio runtime.
 ///
-/// - **Tables.** `pleach_run`, `pleach_log`, `pleach_inbox`, `pleach_tag` and `pleach_format` are created in the
-///   first schema of the connection's `search_path`.
+/// - **Tables.** `pleach_run`, `pleach_log`, `pleach_inbox`, `pleach_tag` and `pleach_format` are
+///   created in the first schema of the connection's `search_path`.
 /// - **Sessions.** The store sets what it relies on in each connection: `synchronous_commit` is on
 ///   if it was off, `lock_timeout` is at most 10 s, and `idle_in_transaction_session_timeout` at
 ///   most 30 s.

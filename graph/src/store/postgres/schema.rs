@@ -10,8 +10,8 @@ use tokio_postgres::GenericClient;
 ///
 /// - Format 2 added `pleach_run.sum`.
 /// - Format 3 added `instance`, `trouble` and `deadline`, claims by schema, and indexes for lists.
-/// - Format 4 added `tags`, `failure`, `pleach_inbox.refused`, the table `pleach_tag`, and indexes for
-///   lists by time of creation.
+/// - Format 4 added `tags`, `failure`, `pleach_inbox.refused`, the table `pleach_tag`, and indexes
+///   for lists by time of creation.
 pub(super) const FORMAT: u32 = 4;
 
 /// Lets only one process at a time create or migrate tables. Others wait without a limit; if that

@@ -50,7 +50,8 @@ fn o7_every_list_uses_an_index_and_sorts_nothing() {
     assert!(step.starts_with("SEARCH run USING INDEX sqlite_autoindex_run_1 (id>? AND id<?)"), "{step}");
 }
 
-/// A database with `ended` ended runs, and five newer and five older runs of a rare kind among them.
+/// A database with `ended` ended runs, and five newer and five older runs of a rare kind among
+/// them.
 fn filled(ended: i64) -> Connection {
     let db = Connection::open_in_memory().unwrap();
     db.execute_batch(TABLES).unwrap();

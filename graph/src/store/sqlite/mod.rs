@@ -6,7 +6,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `writer` | the writer thread, its queue and its transactions |
-//! | `write`, `lease`, `prune` | the jobs of the writer |
+//! | `write`, `inbox`, `lease`, `prune` | the jobs of the writer |
 //! | `read`, `list`, `overdue` | all queries |
 //! | `schema` | the tables and their formats |
 //! | `file` | opening, creating and checking the file |
@@ -24,6 +24,7 @@ macro_rules! xor {
 mod clock;
 mod file;
 mod holders;
+mod inbox;
 mod lease;
 #[cfg(test)]
 mod lease_tests;
@@ -330,7 +331,7 @@ impl Store for SqliteStore {
             message.check()?;
             let run = run.to_string();
             let weight = Weight { bytes: message.payload.len(), sends_hint: true };
-            self.write_run(run.clone(), weight, move |batch| write::add_message(batch, &run, &message)).await
+            self.write_run(run.clone(), weight, move |batch| inbox::add_message(batch, &run, &message)).await
         })
     }
 
