@@ -80,6 +80,7 @@ fn read_and_resume(recorded: &Recorded, rows: Vec<Row>, posts: &[NewMessage], ra
         lease: None,
         wake: Wake::Now,
         deadline: None,
+        tags: Default::default(),
     };
     let count = rows.len() as u64;
     if sim.run(store.create(new, rows)).is_err() {

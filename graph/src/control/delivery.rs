@@ -31,6 +31,7 @@ const READ_WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 /// ```
 /// use pleach::prelude::*;
 /// use pleach::durable::{RunControlError, RunRemote};
+/// use pleach::worker::Worker;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -146,7 +146,7 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
     let failure = match info.failure {
         // The row of a run that failed before format 4 of the tables does not have it.
         None if info.status.has_ended() && info.status != RunStatus::Finished => {
-            open::records(store, run, vec![position.base]).await?.values().find_map(failure_of)
+            open::failure_at(store, run, position.base).await?
         }
         failure => failure,
     };

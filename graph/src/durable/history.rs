@@ -145,12 +145,18 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         Ok(HistoryPage { checkpoints, next })
     }
 
-    /// Reads the bodies of the records that can contain a failure.
+    /// Reads the bodies of the records that can contain a failure. A damaged body is left out, since
+    /// the list of checkpoints does not depend on it.
     async fn add_failures(&self, checkpoints: &mut [Checkpoint]) -> Result<(), StoreError> {
-        let failed = checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence);
-        let records = open::records(&*self.store, &self.run, failed.collect()).await?;
-        for checkpoint in checkpoints {
-            checkpoint.failure = records.get(&checkpoint.sequence).and_then(failure_of);
+        let failed: Vec<u64> =
+            checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence).collect();
+        let records = open::records(&*self.store, &self.run, failed).await;
+        for checkpoint in checkpoints.iter_mut().filter(|checkpoint| can_fail(checkpoint.kind)) {
+            checkpoint.failure = match &records {
+                Ok(records) => records.get(&checkpoint.sequence).and_then(failure_of),
+                // One of them is damaged or was pruned meanwhile: read them one by one.
+                Err(_) => open::failure_at(&*self.store, &self.run, checkpoint.sequence).await?,
+            };
         }
         Ok(())
     }

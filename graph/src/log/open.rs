@@ -5,6 +5,7 @@
 
 use crate::lease::{ClaimCall, Moment, RunLease, owner};
 use crate::log::codec::StoredUndo;
+use crate::log::failure::failure_of;
 use crate::log::frontier::{Frontier, undo_path};
 use crate::log::pruning::UndoChain;
 use crate::log::signals::RecordedSignals;
@@ -12,7 +13,7 @@ use crate::log::tags::LogTags;
 use crate::log::{LogOptions, LogState, NewRecord, RunLog, codec};
 use crate::store::{
     Claim, Commit, GraphVersion, Header, InboxMessage, Kind, Lease, NewRun, Origin, Parts, READ_ROWS_MAX, Record, Row, Rows,
-    RunInfo, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
+    RunFailure, RunInfo, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
 };
 use pleach_core::Runtime;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -312,6 +313,15 @@ pub(super) async fn headers(store: &dyn Store, run: &str, first: u64, last: u64)
         }
     }
     Ok(headers)
+}
+
+/// Reads the failure in a record. Returns `None` if the record has none, is damaged, or was pruned.
+pub(crate) async fn failure_at(store: &dyn Store, run: &str, sequence: u64) -> Result<Option<RunFailure>, StoreError> {
+    match records(store, run, vec![sequence]).await {
+        Ok(records) => Ok(records.get(&sequence).and_then(failure_of)),
+        Err(StoreError::Damaged { .. } | StoreError::Pruned { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads these records, by sequence number.

@@ -131,6 +131,18 @@ async fn o7_pages_read_by_a_list_do_not_grow_with_ended_runs() {
 }
 
 #[tokio::test]
+async fn o7_commit_without_changed_tags_does_not_use_the_tag_table() {
+    let url = fresh_schema().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let mut claim = create_held(&store, "r").await;
+    // Any statement that mentions the table would fail now.
+    connect(&url).await.batch_execute("DROP TABLE pleach_tag").await.unwrap();
+    store.commit(next(&claim, b"{}")).await.unwrap();
+    claim.run.head += 1;
+    store.commit(Commit { status: Some(RunStatus::Finished), release: true, ..next(&claim, b"{}") }).await.unwrap();
+}
+
+#[tokio::test]
 async fn c15_claims_find_their_schema_by_an_index() {
     let (store, pool) = filled().await;
     assert!(store.claim(ready(9), lease("bob")).await.unwrap().is_empty(), "all runs are of another schema");

@@ -20,4 +20,5 @@ mod sqlite_holders;
 mod sqlite_limits;
 mod sqlite_open;
 mod sqlite_stray;
+mod sqlite_tags;
 mod worker;
