@@ -63,3 +63,31 @@ fn o7_damaged_tags_are_found_and_a_wrong_index_lists_no_wrong_run() {
         assert!(failure.reason.contains("not JSON"), "a failure is shown as far as it can be read");
     });
 }
+
+#[test]
+fn o7_tag_table_has_the_current_tags_only() {
+    let folder = Folder::in_memory();
+    let path = folder.file("runs.db");
+    let rows = || -> Vec<String> {
+        let db = rusqlite::Connection::open(&path).unwrap();
+        let mut statement = db.prepare("SELECT key || '=' || value FROM tag ORDER BY 1").unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.collect::<rusqlite::Result<_>>().unwrap()
+    };
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        let mut claim = store.create(tagged("r", "1"), vec![row("r", 1, 1, b"{}")]).await.unwrap();
+        for (value, expected) in [("2", vec!["customer=2"]), ("2", vec!["customer=2"]), ("", vec!["customer="])] {
+            let commit = Commit { tags: Some(tagged("r", value).tags), ..next(&claim, b"{}") };
+            store.commit(commit).await.unwrap();
+            claim.run.head += 1;
+            assert_eq!(rows(), expected);
+        }
+        let ended =
+            Commit { tags: Some(tagged("r", "4").tags), status: Some(RunStatus::Failed), release: true, ..next(&claim, b"{}") };
+        store.commit(ended).await.unwrap();
+        assert_eq!(rows(), ["customer=4"]);
+        store.delete("r").await.unwrap();
+        assert!(rows().is_empty());
+    });
+}

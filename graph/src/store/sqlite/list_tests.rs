@@ -6,7 +6,7 @@ use super::schema::TABLES;
 use crate::store::query::Query;
 use crate::store::run_info::{Filter, RunCursor, RunInfo, RunStatus};
 use crate::store::time::Timestamp;
-use crate::store::{GraphVersion, Tags};
+use crate::store::{GraphVersion, LIST_EXAMINED_MAX, Tags};
 use rusqlite::{Connection, StatementStatus, params, params_from_iter};
 
 /// The steps of the plan for a page after the first.
@@ -138,4 +138,43 @@ fn o7_work_of_a_list_does_not_grow_with_ended_runs() {
     for (number, (few, many)) in few.iter().zip(&many).enumerate() {
         assert!(*few > 0 && f64::from(*many) <= f64::from(*few) * 1.2, "case {number}: {few} steps, then {many}");
     }
+}
+
+#[test]
+fn o7_runs_of_the_same_millisecond_are_listed_by_number() {
+    let db = filled(20);
+    let same_time = "UPDATE run SET sum = (sum | created) - (sum & created), created = 7;
+        UPDATE run SET sum = (sum | created) - (sum & created);
+        UPDATE tag SET run_created = 7;";
+    db.execute_batch(same_time).unwrap();
+    for filters in [vec![], vec![Filter::tag("kind", "usual")], vec![Filter::Graph("usual".into())]] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = list(&db, Clock::system().now(), filters.clone(), after, 3).unwrap().unwrap();
+            assert_eq!(page.damaged, []);
+            seen.extend(page.runs.into_iter().map(|run| run.id.split_once('-').unwrap().1.parse::<i64>().unwrap()));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let expected: Vec<i64> = if filters.is_empty() { (1..=30).rev().collect() } else { (6..=25).rev().collect() };
+        assert_eq!(seen, expected, "{filters:?}");
+    }
+}
+
+#[test]
+fn o7_one_call_examines_a_limited_number_of_runs() {
+    let db = filled(LIST_EXAMINED_MAX as i64 + 500);
+    let page = |filters: &[Filter], after| list(&db, Clock::system().now(), filters.to_vec(), after, 10).unwrap().unwrap();
+    // No index has the time of the last change: the old runs are behind many others.
+    let old = [Filter::ChangedBefore(Timestamp::from_millis(6))];
+    let first = page(&old, None);
+    assert!(first.runs.is_empty() && first.next.is_some(), "the page ends at the limit: {:?}", first.next);
+    let second = page(&old, first.next);
+    assert_eq!((second.runs.len(), second.next), (5, None));
+    // A frequent prefix is a condition, and the order stays.
+    let frequent = [Filter::IdPrefix("usual-".into()), Filter::CreatedBefore(Timestamp::from_millis(100))];
+    let found: Vec<String> = page(&frequent, None).runs.into_iter().map(|run| run.id).collect();
+    assert_eq!(found, (90..100).rev().map(|no| format!("usual-{no}")).collect::<Vec<_>>());
 }
