@@ -22,15 +22,18 @@ const EXAMPLE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 /// Cases of each fuzz target: a few seconds.
 const FUZZ_CASES: &str = "1000";
 
-/// All packages except two with many dependencies: the bench (every peer) and the agent (an HTTP
-/// client). Those are linted in separate steps.
-const WITHOUT_BENCH: [&str; 5] = ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT];
+/// All packages except those with many dependencies: the bench (every peer), the agent (an HTTP
+/// client), and the two examples with exporters. Those are linted and tested in separate steps.
+const WITHOUT_BENCH: [&str; 9] =
+    ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT, "--exclude", OTLP, "--exclude", SERVICE];
 
 /// Test programs that mostly wait: for a server, for leases, for stopped processes.
 const WAITING: [&str; 2] = ["lease_stopped", "postgres"];
 
-/// The example that is a separate package.
+/// The examples that are separate packages.
 const AGENT: &str = "pleach-example-agent";
+const OTLP: &str = "pleach-example-otlp";
+const SERVICE: &str = "pleach-example-service";
 
 /// Runs all steps, or only the steps whose names begin with one of `only`.
 pub fn run(root: &Path, only: &[&str]) -> Outcome {
@@ -80,6 +83,10 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::build("build-examples", &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"])),
         Step::build("build-demo", &mut cargo(&["build", "--release"])),
         Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))),
+        Step::build(
+            "lint-exporters",
+            with_lints(&mut cargo(&["clippy", "--package", OTLP, "--package", SERVICE, "--all-targets"])),
+        ),
         Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))),
         at_root("test", root, test),
         // It waits for processes and leases during most of its time.
@@ -96,6 +103,9 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         steps.push(example_step(&example));
     }
     steps.push(Step::command("example agent", &mut cargo(&["run", "--package", AGENT])));
+    // Their tests run them as processes: against a receiver, and with signals.
+    steps.push(Step::command("example otlp", &mut cargo(&["test", "--package", OTLP])));
+    steps.push(Step::command("example service", &mut cargo(&["test", "--package", SERVICE])));
     steps.push(Step::command("demo", &mut cargo(&["run", "--release", "--", "demo"])));
     steps.push(Step::new("demo-killed", demo::survives_kills));
     Ok(steps)
