@@ -168,6 +168,27 @@ async fn o1_followed_events_arrive_in_order() {
     }
 }
 
+/// Otherwise each event that is sent would cause the next one.
+#[tokio::test]
+async fn o1_socket_sends_no_events_about_itself() {
+    let folder = Folder::new();
+    let system = folder.system();
+    let mut client = folder.client().await;
+    client.follow(Some(&["lifecycle"])).await.unwrap();
+    // Another client comes, asks and leaves, and this one asks too: members start and end for it.
+    let mut other = folder.client().await;
+    other.health().await.unwrap();
+    client.health().await.unwrap();
+    let connection = system.root().lookup_any(&path("/system/inspect/c2")).unwrap();
+    drop(other);
+    connection.exited().await;
+    system.spawn_started("actor", props()).await.unwrap();
+    match client.next_event().await.unwrap() {
+        Followed::Event(event) => assert_eq!((event.seq, event.text.as_str()), (1, "/user/actor started")),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// With no client connected, nothing listens and nothing is measured.
 #[tokio::test]
 async fn o1_socket_without_clients_wants_no_events() {
