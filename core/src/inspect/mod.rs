@@ -9,7 +9,8 @@
 //! | `display` | values as text: one line per member, indented |
 //! | `any_ref` | the same for one member, and what a user may order it to do |
 //! | `rates` | messages per second, from counts that exist anyway |
-//! | `health` | the health of a system, with reasons |
+//! | `health` | the health of a system, with reasons, as a value |
+//! | `health_check` | finds the reasons: kept events, and a look at members |
 //! | `serde_impls` | paths and durations in JSON (feature `serde`) |
 //!
 //! Rules:
@@ -22,6 +23,7 @@ pub(crate) mod any_ref;
 pub(crate) mod cursor;
 pub(crate) mod display;
 pub(crate) mod health;
+pub(crate) mod health_check;
 pub(crate) mod info;
 pub(crate) mod rates;
 #[cfg(feature = "serde")]
