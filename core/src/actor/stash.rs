@@ -10,6 +10,7 @@
 //! 3. A hook has no current message: what it stashes, the actor has made itself.
 
 use crate::actor::Actor;
+use crate::actor::cell::optional_state::TIMERS_OR_STASH;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::mailbox::control;
@@ -168,7 +169,7 @@ pub(crate) enum StashedIn {
 impl<M: Send + 'static> Cell<M> {
     /// Stashes a message, or returns it if the stash holds `capacity` messages.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
-        self.mailbox.set_owner_flag();
+        self.mailbox.set_owner_flag(TIMERS_OR_STASH, true);
         let mut stash = self.take_stash().unwrap_or_else(|| Box::new(Stash::new()));
         let pushed = stash.push(message, capacity);
         self.set_stash(stash);

@@ -132,7 +132,10 @@ impl EventKinds {
     pub const DECISIONS: Self = Self(1 << 5);
     /// Supervisors that exceeded their restart limit: [`Event::GaveUp`].
     pub const GAVE_UP: Self = Self(1 << 6);
-    /// Every kind, including kinds added later.
+    /// Handlers that do not return: [`Lint::StuckHandler`]. Not part of [`ALL`](Self::ALL) and
+    /// [`LINTS`](Self::LINTS), because a sampler runs while a listener wants these and actors work.
+    pub const STUCK_HANDLERS: Self = Self(1 << 11);
+    /// Every kind except [`STUCK_HANDLERS`](Self::STUCK_HANDLERS), including kinds added later.
     pub const ALL: Self = Self((1 << 11) - 1);
 
     /// Returns whether this set contains every kind of `other`.
@@ -171,6 +174,7 @@ impl fmt::Debug for EventKinds {
             (Self::MAILBOXES, "MAILBOXES"),
             (Self::WAIT_CYCLES, "WAIT_CYCLES"),
             (Self::RECOVERIES, "RECOVERIES"),
+            (Self::STUCK_HANDLERS, "STUCK_HANDLERS"),
             (Self::DECISIONS, "DECISIONS"),
             (Self::GAVE_UP, "GAVE_UP"),
         ];
@@ -286,13 +290,25 @@ pub enum Lint {
         /// How long the handler has been running.
         running_for: Duration,
     },
+    /// A handler has not returned for at least the same threshold, whether it awaits or blocks its
+    /// thread. Found by a sampler, which costs a message nothing, so up to twice the threshold
+    /// after the handler began. Reported once per message.
+    StuckHandler {
+        /// The actor that runs the handler.
+        path: ActorPath,
+        /// The type name of the message.
+        message: Cow<'static, str>,
+        /// How long the handler has been running, at least.
+        running_for: Duration,
+    },
 }
 
 /// The end of what a [`Lint`] reported; part of [`Event::Recovered`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// The handler that [`Lint::LongHandler`] named has returned, failed or was dropped.
+    /// The handler that [`Lint::LongHandler`] or [`Lint::StuckHandler`] named has returned, failed
+    /// or was dropped.
     HandlerReturned {
         /// The actor that ran the handler.
         path: ActorPath,

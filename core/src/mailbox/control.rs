@@ -39,6 +39,7 @@
 //! | `TIME_HANDLERS` | `begin_batch`, `time_next_handler` | `stop_stopwatch` |
 //! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
 //! | `DRAINED` | the queue, once a reported backlog is below half | `apply_control` |
+//! | `STUCK` | the sampler of `tree::watch`, with a wake-up | `report_unstuck` |
 //! | `INSTRUMENTED` | `carry_contexts`, before the first message | never |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |
 //! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
@@ -100,6 +101,8 @@ pub(crate) const MAILBOX_EMPTY: u32 = 1 << 19;
 /// A mailbox that was reported as filling up is less than half full again.
 pub(crate) const DRAINED: u32 = 1 << 20;
 
+/// The running handler was reported as stuck.
+pub(crate) const STUCK: u32 = 1 << 22;
 /// Each message has a span: it is a boxed step.
 pub(crate) const INSTRUMENTED: u32 = 1 << 21;
 
@@ -154,14 +157,19 @@ impl<S: ?Sized, U, H> QueueOf<S, U, H> {
         self.control_word.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// Returns the owner's flag. Only the receiver's own task sets and reads it.
+    /// Returns whether this flag of the owner is set.
     #[inline]
-    pub(crate) fn owner_flag(&self) -> bool {
-        self.owner_flag.load(Ordering::Relaxed)
+    pub(crate) fn owner_flag(&self, flag: u8) -> bool {
+        self.owner_flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    pub(crate) fn set_owner_flag(&self) {
-        self.owner_flag.store(true, Ordering::Relaxed);
+    /// Sets or clears a flag of the owner. Returns whether it was set before.
+    pub(crate) fn set_owner_flag(&self, flag: u8, set: bool) -> bool {
+        let before = match set {
+            true => self.owner_flags.fetch_or(flag, Ordering::AcqRel),
+            false => self.owner_flags.fetch_and(!flag, Ordering::AcqRel),
+        };
+        before & flag != 0
     }
 }
 

@@ -32,6 +32,12 @@ impl<S: ?Sized, U, H> QueueOf<S, U, H> {
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Release);
     }
 
+    /// Returns the counts of taken and handled messages as they will be while the next message is
+    /// handled.
+    pub(crate) fn progress_of_next(&self) -> (usize, usize) {
+        (self.taken().wrapping_add(1), self.handled.load(Ordering::Relaxed))
+    }
+
     /// Returns how many messages have been taken so far.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)

@@ -73,7 +73,8 @@ pub(crate) struct QueueOf<S: ?Sized, U, H> {
     /// True while the receiver is parked early and no message has arrived since. It is a hint, but
     /// it is always false once a handler has waited.
     pub(super) parked_early: AtomicBool,
-    pub(super) owner_flag: AtomicBool,
+    /// Flags of the owner.
+    pub(super) owner_flags: AtomicU8,
     /// Bits of the owner, set when the queue is made.
     pub(crate) owner_bits: u8,
     /// Messages whose handler has started. Only the receiver writes it.
@@ -151,7 +152,7 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
             control_word: AtomicU32::new(0),
             poll_state: AtomicU8::new(PollState::Outside as u8),
             parked_early: AtomicBool::new(false),
-            owner_flag: AtomicBool::new(false),
+            owner_flags: AtomicU8::new(0),
             owner_bits,
             taken: AtomicUsize::new(0),
             handled: AtomicUsize::new(0),

@@ -3,6 +3,7 @@
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
+use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
 use crate::mailbox::queue::{AnyQueue, QueueOf, WhenFull, WithoutMessage};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
@@ -166,6 +167,13 @@ impl<U: Default, H> AnyQueue<U, H> {
             wakers::wake_each(senders);
         }
         empty
+    }
+
+    /// Returns how many handlers have begun and how many have returned, if one runs now.
+    pub(crate) fn handler_progress(&self) -> Option<(usize, usize)> {
+        let waits = self.state.with(|state| state.receiver == ReceiverState::InHandler);
+        let runs = waits || self.poll_state() != PollState::Outside;
+        runs.then(|| (self.taken(), self.handled.load(Ordering::Relaxed)))
     }
 
     /// Returns how many messages may be queued.

@@ -13,6 +13,7 @@
 //! | [`SupervisedMember`] | `supervision`, `node`, `child` | actors, scopes and supervisors |
 //! | [`WaitingMember`] | `waits`, replies | actors, scopes, tasks, groups |
 
+use crate::base::time::Instant;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
@@ -24,6 +25,7 @@ use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, WaitEdges};
 use crate::tree::waits::{Edge, Unanswered};
+use crate::tree::watch;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -80,6 +82,24 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
     fn sample(&self) -> Option<ActorSample> {
         None
     }
+
+    /// Returns where an actor is, if it runs a handler now; see `watch`. Default: `None`.
+    fn handler_progress(&self) -> Option<watch::Progress> {
+        None
+    }
+
+    /// Returns the name of the message type. Default: empty, for members without messages.
+    fn message_type(&self) -> &'static str {
+        ""
+    }
+
+    /// Notes whether an actor is in the list of busy actors. Returns what was noted before.
+    fn set_watched(&self, _is_watched: bool) -> bool {
+        false
+    }
+
+    /// Notes that the running handler, which began at `since`, was reported as stuck.
+    fn mark_stuck(&self, _since: Instant) {}
 
     /// Returns whether this member is inside of a poll at this moment. Default: false.
     fn in_poll(&self) -> bool {

@@ -39,6 +39,7 @@ pub(crate) mod token;
 pub(crate) mod wait_all;
 pub(crate) mod waits;
 pub(crate) mod walk;
+pub(crate) mod watch;
 
 use crate::base::catch;
 use crate::base::lock::Lock;
@@ -55,6 +56,7 @@ use crate::tree::supervision::retry::RetryQueue;
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::supervision::unhandled::Unhandled;
+use crate::tree::watch::HandlerWatch;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -78,6 +80,8 @@ pub(crate) struct Tree {
     pub(crate) long_handler: Duration,
     /// The strategy of parents without their own; `None` means one-for-one.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    /// Busy actors, while a listener wants to know of stuck handlers.
+    pub(crate) watch: HandlerWatch,
     /// Code around the messages of instrumented actors.
     pub(crate) instrument: Option<Arc<dyn Instrument>>,
     /// Whether all actors are instrumented.
@@ -150,6 +154,7 @@ impl Tree {
             grace,
             long_handler,
             strategy,
+            watch: HandlerWatch::new(),
             instrument,
             instruments_all,
             sink,

@@ -178,7 +178,7 @@ impl SystemLog {
                     Filled::Known | Filled::Ignored => {}
                 }
             }
-            Lint::LongHandler { path, message, running_for } => tracing::warn!(
+            Lint::StuckHandler { path, message, running_for } => tracing::warn!(
                 target: HANDLER, system, %path, message_type = %message, running_ms = running_for.as_millis() as u64,
                 "{path} has been handling one message for {running_for:?} and handles no other meanwhile; move slow work to a \
                  task, or give it a timeout"
@@ -277,7 +277,7 @@ fn wanted_kinds() -> EventKinds {
         kinds |= EventKinds::LOST;
     }
     if tracing::enabled!(target: HANDLER, Level::WARN) {
-        kinds |= EventKinds::LONG_HANDLERS | EventKinds::RECOVERIES;
+        kinds |= EventKinds::STUCK_HANDLERS | EventKinds::RECOVERIES;
     }
     if tracing::enabled!(target: LIFECYCLE, Level::DEBUG) {
         kinds |= EventKinds::LIFECYCLE;

@@ -13,3 +13,4 @@ mod metrics;
 mod run_spans;
 #[cfg(feature = "spans")]
 mod spans;
+mod stuck;

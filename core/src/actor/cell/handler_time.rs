@@ -1,4 +1,5 @@
-//! Measures how long handlers run, only while a listener wants long handlers.
+//! Measures how long handlers run, only while a listener wants long handlers; and enters the actor
+//! into the list of busy actors, only while a listener wants stuck ones (see `tree::watch`).
 //!
 //! The control bit `TIME_HANDLERS` enables it. The bit is set with each batch of messages, so the
 //! loop, which checks the control word before every message, gets here between two handlers. The
@@ -12,11 +13,13 @@
 //! 3. A handler is reported at most once: at the limit if it is pending then, else when it returns.
 //!    Each report is followed by one that it has returned, failed or was dropped.
 
-use crate::actor::cell::optional_state::Stopwatch;
+use crate::actor::cell::optional_state::{Stopwatch, WATCHED};
 use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::events::event::{Event, EventKinds, Lint, Recovery};
 use crate::events::hub;
 use crate::mailbox::control;
+use crate::tree::node::Node;
+use crate::tree::{current, watch};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::task::{Context, Waker};
@@ -29,6 +32,23 @@ impl<S: ?Sized> CellOf<S> {
         if hub::any_tree_times_handlers() {
             self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
+        if hub::any_tree_watches_handlers() && !self.mailbox.owner_flag(WATCHED) {
+            watch_batch(self.node(), self.mailbox.progress_of_next());
+        }
+    }
+}
+
+/// Enters the current actor into the list of busy actors, if its tree has one.
+#[cold]
+fn watch_batch(node: &Node, at: watch::Progress) {
+    let tree = node.tree();
+    if !tree.events.wants(EventKinds::STUCK_HANDLERS) {
+        return;
+    }
+    if let Some(member) = current::member().filter(|member| core::ptr::eq(member.node(), node))
+        && !member.set_watched(true)
+    {
+        tree.watch_handler(&member, at);
     }
 }
 
@@ -37,7 +57,13 @@ impl<M: Send + 'static> Cell<M> {
     /// returns `None` if a listener may want the handler's time.
     #[inline]
     pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
-        if hub::any_tree_times_handlers() { None } else { self.mailbox.take_single(waker) }
+        if hub::any_tree_times_handlers() {
+            return None;
+        }
+        if hub::any_tree_watches_handlers() && !self.mailbox.owner_flag(WATCHED) {
+            watch_batch(self.node(), self.mailbox.progress_of_next());
+        }
+        self.mailbox.take_single(waker)
     }
 }
 
@@ -66,8 +92,29 @@ impl AnyCell {
     /// After the last handler of a batch, whether it returned, failed or was dropped.
     #[inline]
     pub(super) fn handler_returned(&self) {
-        if self.mailbox.control_word() & control::TIME_HANDLERS != 0 {
+        if self.mailbox.control_word() & (control::TIME_HANDLERS | control::STUCK) != 0 {
+            self.last_handler_returned();
+        }
+    }
+
+    #[cold]
+    fn last_handler_returned(&self) {
+        let word = self.mailbox.control_word();
+        if word & control::TIME_HANDLERS != 0 {
             self.stop_stopwatch();
+        }
+        if word & control::STUCK != 0 {
+            self.report_unstuck();
+        }
+    }
+
+    /// Reports that a handler that was stuck has returned. The actor may be watched again.
+    #[cold]
+    pub(super) fn report_unstuck(&self) {
+        self.mailbox.clear_bits(control::STUCK);
+        self.mailbox.set_owner_flag(WATCHED, false);
+        if let Some(since) = self.set_stuck_since(None) {
+            self.report_returned(self.node().runtime().now().since(since));
         }
     }
 

@@ -3,12 +3,13 @@
 //! What needs no message type is in [`AnyCell`], and compiled once; the traits of the tree are
 //! implemented for every [`Cell`] by calling it.
 
-use crate::actor::cell::optional_state::OptionalState;
+use crate::actor::cell::optional_state::{OptionalState, WATCHED};
 use crate::actor::cell::{AnyCell, Cell, CellHead, CellOf};
 use crate::actor::props::{ActorOptions, MessageOptions};
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::base::reason::Reason;
+use crate::base::time::Instant;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint, Recovery};
@@ -30,6 +31,7 @@ use crate::tree::sample::ActorSample;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
+use crate::tree::watch::Progress as HandlerProgress;
 use crate::tree::{current, supervision, waits};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -342,6 +344,23 @@ impl<M: Send + 'static> Member for Cell<M> {
 
     fn sample(&self) -> Option<ActorSample> {
         Some(self.any().sample())
+    }
+
+    fn handler_progress(&self) -> Option<HandlerProgress> {
+        self.any().mailbox.handler_progress()
+    }
+
+    fn message_type(&self) -> &'static str {
+        self.any().mailbox.message_type()
+    }
+
+    fn set_watched(&self, is_watched: bool) -> bool {
+        self.mailbox.set_owner_flag(WATCHED, is_watched)
+    }
+
+    fn mark_stuck(&self, since: Instant) {
+        self.any().set_stuck_since(Some(since));
+        self.any().raise(control::STUCK);
     }
 
     fn in_poll(&self) -> bool {

@@ -21,6 +21,11 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::task::{Context, Poll};
 
+/// The flag of an actor that has ever set a timer or stashed a message.
+pub(crate) const TIMERS_OR_STASH: u8 = 1;
+/// The flag of an actor in the list of busy actors; see `tree::watch`.
+pub(super) const WATCHED: u8 = 2;
+
 #[derive(Default)]
 pub(crate) struct OptionalState {
     /// Replies that were dropped without an answer, kept until the outcome of the handler is known.
@@ -28,6 +33,8 @@ pub(crate) struct OptionalState {
     /// The edges of the wait-for graph: what the actor awaits in its own task, oldest first.
     edges: VecDeque<Edge>,
     stopwatch: Option<Box<Stopwatch>>,
+    /// When the handler began that was reported as stuck.
+    stuck_since: Option<Instant>,
     /// The `Behaviour` that replaces `Actor::handle`. Its type depends on the actor's type, which a
     /// cell does not know.
     behaviour: Option<Arc<dyn Any + Send + Sync>>,
@@ -93,7 +100,7 @@ impl<M: Send + 'static> Drop for BorrowedTimers<'_, M> {
         let Some(timers) = self.timers.take() else { return };
         let (last_key, mut timers) = (timers.last_key(), Some(timers).filter(|timers| !timers.is_empty()));
         if timers.is_some() {
-            self.cell.mailbox.set_owner_flag();
+            self.cell.mailbox.set_owner_flag(TIMERS_OR_STASH, true);
         }
         self.cell.mailbox.with_message_data(|optional| {
             optional.last_timer_key = last_key;
@@ -106,7 +113,7 @@ impl<S: ?Sized> CellOf<S> {
     /// Returns true if the actor has ever set a timer or stashed a message.
     #[inline]
     pub(crate) fn has_timers_or_stash(&self) -> bool {
-        self.mailbox.owner_flag()
+        self.mailbox.owner_flag(TIMERS_OR_STASH)
     }
 }
 
@@ -131,6 +138,11 @@ impl AnyCell {
     pub(crate) fn take_unanswered(&self) -> Vec<Arc<dyn Unanswered>> {
         self.mailbox.clear_bits(UNANSWERED);
         self.mailbox.with_attached_if_any(|optional| core::mem::take(&mut optional.unanswered)).unwrap_or_default()
+    }
+
+    /// Replaces the time when the stuck handler began, and returns the previous one.
+    pub(super) fn set_stuck_since(&self, since: Option<Instant>) -> Option<Instant> {
+        self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.stuck_since, since))
     }
 
     /// Replaces the stopwatch of the running handler and returns the previous one.

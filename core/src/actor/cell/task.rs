@@ -154,6 +154,9 @@ impl AnyTask {
         if word & control::DRAINED != 0 {
             cell.report_drained();
         }
+        if word & control::STUCK != 0 {
+            cell.report_unstuck();
+        }
         if word & control::TIME_HANDLERS != 0 {
             let handles_next = !self.part.batch_is_empty() && !self.suspended && self.budget > 0;
             cell.time_next_handler(handles_next && word & control::SIGNALS == 0);
