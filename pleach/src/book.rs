@@ -24,6 +24,7 @@ chapter!(Deploying, "docs/book/src/deploying.md", feature = "graph");
 chapter!(Testing, "docs/book/src/testing.md", feature = "graph");
 chapter!(ErrorsAndShutdown, "docs/book/src/errors-and-shutdown.md", feature = "tokio");
 chapter!(Observing, "docs/book/src/observing.md", feature = "tokio");
+chapter!(Telemetry, "docs/book/src/telemetry.md", feature = "tokio");
 chapter!(Recipes, "docs/book/src/recipes.md", feature = "graph");
 chapter!(FromRactor, "docs/book/src/from-ractor.md", feature = "tokio");
 chapter!(FromKameo, "docs/book/src/from-kameo.md", feature = "tokio");

@@ -42,6 +42,7 @@
 //! | [`inspect`] | The tree as values, rates and health. |
 //! | [`system`] | The system, its builder and its shutdown. |
 //! | [`runtime`] | Tokio, the built-in dispatcher, or your own runtime. |
+//! | [`telemetry`] | Log lines, metrics and spans. |
 //! | [`sim`] | Virtual time and schedules that a seed fixes, for tests. |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
