@@ -1,6 +1,8 @@
 //! Shared by the tests of stores: sample runs and rows, and temporary folders.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+#[cfg(feature = "tokio")]
+pub mod observed;
 #[cfg(all(feature = "conformance", feature = "postgres", unix))]
 pub mod own_server;
 #[cfg(feature = "postgres")]

@@ -1,5 +1,5 @@
-//! C15, O8 on PostgreSQL: workers with separate connections share one database. `cargo xtask test`
-//! starts a server.
+//! C15, O6 to O9 on PostgreSQL: workers with separate connections share one database. `cargo xtask
+//! test` starts a server.
 #![cfg(feature = "postgres")]
 
 use pleach_graph::store::PostgresStore;
@@ -27,4 +27,11 @@ fn c15_workers_on_one_database_share_the_runs_though_some_are_killed() {
 async fn o8_unserved_runs_are_reported_on_postgres() {
     let url = crate::common::postgres::fresh_schema().await;
     crate::common::unserved::check_unserved(PostgresStore::connect(&url).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn o9_messages_tags_and_failures_are_observed_through_another_connection() {
+    let url = crate::common::postgres::fresh_schema().await;
+    let connect = || PostgresStore::connect(&url);
+    crate::common::observed::check_observed(connect().await.unwrap(), connect().await.unwrap()).await;
 }
