@@ -145,8 +145,8 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         Ok(HistoryPage { checkpoints, next })
     }
 
-    /// Reads the bodies of the records that can contain a failure. A damaged body is left out, since
-    /// the list of checkpoints does not depend on it.
+    /// Reads the bodies of the records that can contain a failure. A damaged body is left out,
+    /// since the list of checkpoints does not depend on it.
     async fn add_failures(&self, checkpoints: &mut [Checkpoint]) -> Result<(), StoreError> {
         let failed: Vec<u64> =
             checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence).collect();

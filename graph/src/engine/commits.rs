@@ -138,7 +138,7 @@ impl<S: Send + 'static> Engine<S> {
         let RejectedMessage { number, name, reason } = rejected;
         let run = self.stepper.graph_cx.run();
         // The reason can quote the message, so it is not logged.
-        tracing::warn!(run = run.known_id().as_deref(), message = name, "the run refused a message; its view says why");
+        tracing::warn!(run = run.known_id().as_deref(), name, "the run refused a message; its view says why");
         if let Some(hooks) = &self.stepper.hooks {
             let (name, reason) = (name.as_str().into(), reason.as_str().into());
             hooks.call(&RunEvent::MessageRejected { run: run.known_id(), name, reason });

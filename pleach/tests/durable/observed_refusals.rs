@@ -1,4 +1,5 @@
 //! O9: a message that a run refuses is reported to a sender that waits, and listed in the view.
+use crate::common::logged::logged;
 use pleach::durable::{RunControlError, RunRemote};
 use pleach::graph::Policy;
 use pleach::prelude::*;
@@ -34,7 +35,7 @@ fn o9_wrong_answer_is_reported_to_its_sender_and_nothing_is_lost() {
         let store = MemoryStore::on(sim.runtime());
         let worker = Worker::new(&store).graph(&asking()).runtime(sim.runtime()).start().unwrap();
         sim.run(async {
-            let remote = queued(&sim, &store).await;
+            let remote = queued(sim, &store).await;
             let wrong = remote.resume_with("approve", "banana").runtime(sim.runtime()).confirmed(SOON).await.unwrap_err();
             let text = wrong.to_string();
             assert!(
@@ -171,4 +172,19 @@ fn o9_refusals_of_an_in_memory_run_are_in_its_view() {
         control.signal("more", &2).await.unwrap();
         assert_eq!(run.await.unwrap(), 40);
     });
+}
+
+#[test]
+fn o9_refusal_is_logged_with_its_run_and_without_its_content() {
+    let log = logged();
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    sim.run(async {
+        let run = asking().run(40).id("logged run").runtime(sim.runtime()).checkpoint(&store);
+        run.enqueue().await.unwrap().resume_with("approve", "banana").await.unwrap();
+        asking().resume("logged run").checkpoint(&store).runtime(sim.runtime()).await.unwrap_err();
+    });
+    let lines: Vec<String> = log.seen().into_iter().filter(|line| line.contains("logged run")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("WARN") && lines[0].contains("answer/approve") && !lines[0].contains("banana"), "{lines:?}");
 }

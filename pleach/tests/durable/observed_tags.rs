@@ -63,9 +63,9 @@ fn o7_tag_changes_are_atomic_with_their_records_at_every_commit() {
             sim.run(async {
                 let info = store.head("r").await.unwrap();
                 let rows = store.read("r", Rows::Range(1..=info.head), Parts::Headers).await.unwrap();
-                let headers = rows.iter().map(|row| row.open_header("r").unwrap());
+                let mut headers = rows.iter().map(|row| row.open_header("r").unwrap());
                 // The last record of a node, and the tag that this node set.
-                let last = headers.filter(|header| matches!(header.kind, Kind::Step | Kind::Attempt)).last();
+                let last = headers.rfind(|header| matches!(header.kind, Kind::Step | Kind::Attempt));
                 assert_eq!(info.tags.get("step"), last.as_ref().map(|header| header.node.as_str()), "write {write}, {fate:?}");
                 let is_removed = last.is_some_and(|header| header.node != "a");
                 assert_eq!(info.tags.get("new").is_none(), is_removed, "write {write}, {fate:?}");
