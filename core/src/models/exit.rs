@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::tree::adopt;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::facts::{MemberFacts, MemberKind, Work};
-use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::{Tree, node};
 use alloc::sync::Arc;
@@ -147,7 +147,9 @@ impl Member for TestMember {
     fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
+}
 
+impl ObservedMember for TestMember {
     fn facts(&self) -> MemberFacts {
         MemberFacts::new(MemberKind::Task, Work::Waiting)
     }

@@ -22,7 +22,7 @@ use crate::scope::supervisor::Supervisor;
 use crate::supervise::decide::RestartPolicy;
 use crate::supervise::restart_plan::ChildReport;
 use crate::tree::facts::{MemberFacts, MemberKind, Work};
-use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision;
 use crate::tree::supervision::restart_together::Progress;
@@ -255,7 +255,9 @@ impl Member for TestChild {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
         Progress::Pending
     }
+}
 
+impl ObservedMember for TestChild {
     fn facts(&self) -> MemberFacts {
         MemberFacts::new(MemberKind::Task, Work::Waiting)
     }

@@ -24,9 +24,7 @@ use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::Exited;
 use crate::tree::facts::{MemberFacts, MemberKind, Work};
-use crate::tree::member::SupervisedMember;
-use crate::tree::member::WaitingMember;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
 use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use crate::tree::token::CancelToken;
@@ -81,7 +79,9 @@ impl Member for BlockingMember {
     fn in_poll(&self) -> bool {
         self.running.load(Ordering::Relaxed)
     }
+}
 
+impl ObservedMember for BlockingMember {
     fn facts(&self) -> MemberFacts {
         let work = if self.in_poll() { Work::Running } else { Work::Ready };
         MemberFacts::new(MemberKind::BlockingJob, work)

@@ -18,9 +18,7 @@ use crate::ids::name::Name;
 use crate::tree::adopt;
 use crate::tree::adopt::Refusal;
 use crate::tree::facts::{MemberFacts, MemberKind, Work};
-use crate::tree::member::SupervisedMember;
-use crate::tree::member::WaitingMember;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
@@ -130,6 +128,16 @@ impl Member for ScopeMember {
         self.node.stop_mode().map(StopMode::exit)
     }
 
+    fn halt(self: Arc<Self>) -> Progress {
+        if self.role == ScopeRole::Supervisor {
+            return supervision::halt(&self.node);
+        }
+        self.stop_with(StopMode::Stop);
+        Progress::Pending
+    }
+}
+
+impl ObservedMember for ScopeMember {
     fn facts(&self) -> MemberFacts {
         let is_pool = || self.node.existing_supervision(|supervision| supervision.pool_size.is_some()) == Some(true);
         let kind = match self.role {
@@ -141,14 +149,6 @@ impl Member for ScopeMember {
             ScopeRole::Run => MemberKind::Run,
         };
         MemberFacts::new(kind, Work::Open)
-    }
-
-    fn halt(self: Arc<Self>) -> Progress {
-        if self.role == ScopeRole::Supervisor {
-            return supervision::halt(&self.node);
-        }
-        self.stop_with(StopMode::Stop);
-        Progress::Pending
     }
 }
 

@@ -127,6 +127,8 @@ pub(crate) struct Progress {
 /// The mailbox and the counts of an actor.
 pub(crate) struct ActorFacts {
     pub(crate) message_type: &'static str,
+    /// The label of the props, else the name of the message type.
+    pub(crate) label: &'static str,
     pub(crate) queued: usize,
     pub(crate) capacity: Option<usize>,
     /// A newer message replaces the queued one, so the mailbox is full by design.

@@ -4,7 +4,7 @@
 //! member without its own task (a scope) does its work inside these calls. A member with a task (an
 //! actor) records the order and wakes its task.
 //!
-//! Three traits, by caller. The last two are supertraits of `Member`, so a `dyn Member` has all
+//! Four traits, by caller. The last three are supertraits of `Member`, so a `dyn Member` has all
 //! methods in one table:
 //!
 //! | trait | called by | overridden by |
@@ -12,6 +12,7 @@
 //! | [`Member`] | `node`, `AnyRef`, restart plans | every member |
 //! | [`SupervisedMember`] | `supervision`, `node`, `child` | actors, scopes and supervisors |
 //! | [`WaitingMember`] | `waits`, replies | actors, scopes, tasks, groups |
+//! | [`ObservedMember`] | snapshots, health, samplers | every member |
 
 use crate::base::time::Instant;
 use crate::events::cause::Exit;
@@ -20,7 +21,6 @@ use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::tree::facts::MemberFacts;
 use crate::tree::node::Node;
-use crate::tree::sample::ActorSample;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, WaitEdges};
@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 
 /// A member of the tree: its node, and the ways to end it.
-pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
+pub(crate) trait Member: SupervisedMember + WaitingMember + ObservedMember + Any + Send + Sync {
     /// Returns the node of this member.
     fn node(&self) -> &Node;
 
@@ -75,31 +75,6 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + Any + Send + Sync {
     fn counts(&self) -> Counts {
         Counts::default()
     }
-
-    /// Returns what an observer may know: reads the state of this member once, without any effect.
-    fn facts(&self) -> MemberFacts;
-    /// Returns what a sampler reads of an actor. Default: `None`, for other members.
-    fn sample(&self) -> Option<ActorSample> {
-        None
-    }
-
-    /// Returns where an actor is, if it runs a handler now; see `watch`. Default: `None`.
-    fn handler_progress(&self) -> Option<watch::Progress> {
-        None
-    }
-
-    /// Returns the name of the message type. Default: empty, for members without messages.
-    fn message_type(&self) -> &'static str {
-        ""
-    }
-
-    /// Notes whether an actor is in the list of busy actors. Returns what was noted before.
-    fn set_watched(&self, _is_watched: bool) -> bool {
-        false
-    }
-
-    /// Notes that the running handler, which began at `since`, was reported as stuck.
-    fn mark_stuck(&self, _since: Instant) {}
 
     /// Returns whether this member is inside of a poll at this moment. Default: false.
     fn in_poll(&self) -> bool {
@@ -221,6 +196,25 @@ pub(crate) trait WaitingMember {
     fn admit_send(&self, _key: u64) -> bool {
         false
     }
+}
+
+/// What observers read of a member. No call here has an effect that its code could notice.
+pub(crate) trait ObservedMember {
+    /// Returns what an observer may know: reads the state of this member once.
+    fn facts(&self) -> MemberFacts;
+
+    /// Returns where an actor is, if it runs a handler now; see `watch`. Default: `None`.
+    fn handler_progress(&self) -> Option<watch::Progress> {
+        None
+    }
+
+    /// Notes whether an actor is in the list of busy actors. Returns what was noted before.
+    fn set_watched(&self, _is_watched: bool) -> bool {
+        false
+    }
+
+    /// Notes that the running handler, which began at `since`, was reported as stuck.
+    fn mark_stuck(&self, _since: Instant) {}
 }
 
 /// The two ways to end a member in order. The third way is [`cancel`](crate::tree::node::cancel).

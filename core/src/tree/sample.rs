@@ -1,10 +1,8 @@
 //! [`ActorSample`]: what a sampler reads of one actor, and the walk over all actors of a tree.
-//!
-//! The walk takes the lock of one node or one mailbox at a time, and sends nothing to an actor.
 
 use crate::tree::member::Member;
+use crate::tree::walk::{Step, Walk};
 use alloc::sync::Arc;
-use alloc::vec;
 
 /// One actor at one moment; passed to the visitor of
 /// [`RootContext::sample_actors`](crate::RootContext::sample_actors).
@@ -19,13 +17,18 @@ pub struct ActorSample {
     pub capacity: Option<usize>,
 }
 
-/// Calls `visit` for each actor at or below `top`.
+/// Calls `visit` for each actor at or below `top`. Holds the lock of one node at a time.
 pub(crate) fn visit(top: Arc<dyn Member>, visit: &mut dyn FnMut(&ActorSample)) {
-    let mut members = vec![top];
-    while let Some(member) = members.pop() {
-        if let Some(sample) = member.sample() {
-            visit(&sample);
+    let mut walk = Walk::new(top, usize::MAX);
+    loop {
+        match walk.step() {
+            Step::Visit(member, _) => {
+                if let Some(actor) = member.facts().actor {
+                    visit(&ActorSample { label: actor.label, queued: actor.queued, capacity: actor.capacity });
+                }
+            }
+            Step::Nothing => {}
+            Step::End => return,
         }
-        members.extend(member.node().children());
     }
 }

@@ -23,7 +23,7 @@ use crate::tree::adopt::Refusal;
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::facts::{EDGES_OBSERVED_MAX, MemberFacts, MemberKind, Work};
-use crate::tree::member::{Member, StopMode, SupervisedMember, WaitingMember};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
 use crate::tree::waits::edges::WaitEdges;
 use crate::tree::{current, node, supervision};
@@ -190,7 +190,9 @@ impl Member for TaskMember {
     fn in_poll(&self) -> bool {
         self.polling.load(Ordering::Relaxed)
     }
+}
 
+impl ObservedMember for TaskMember {
     fn facts(&self) -> MemberFacts {
         let is_unstarted = self.state.with(|state| state.unstarted.is_some());
         let work = match self.in_poll() {

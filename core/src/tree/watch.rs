@@ -95,7 +95,8 @@ impl Tree {
         if at != busy.at {
             (busy.at, busy.since) = (at, now);
         } else if running_for >= self.long_handler {
-            let (path, message) = (member.node().path(), Cow::Borrowed(member.message_type()));
+            let message = member.facts().actor.map_or("", |actor| actor.message_type);
+            let (path, message) = (member.node().path(), Cow::Borrowed(message));
             self.events.emit(EventKinds::STUCK_HANDLERS, || Event::Lint(Lint::StuckHandler { path, message, running_for }));
             member.mark_stuck(busy.since);
             return false;

@@ -46,9 +46,19 @@ impl AnyCell {
             () => Work::Ready,
         };
         let QueueFacts { message_type, counts, queued, capacity, is_conflated, waiting_sends, sizes, .. } = queue;
-        let (stashed, timers) = (sizes.stashed, sizes.timers);
-        let actor =
-            ActorFacts { message_type, queued, capacity, is_conflated, waiting_sends, stashed, timers, counts, incarnation };
+        let (stashed, timers, label) = (sizes.stashed, sizes.timers, self.label());
+        let actor = ActorFacts {
+            message_type,
+            label,
+            queued,
+            capacity,
+            is_conflated,
+            waiting_sends,
+            stashed,
+            timers,
+            counts,
+            incarnation,
+        };
         let (edges, count) = optional.map_or_else(|| (Vec::new(), 0), |optional| optional.edges);
         let mut facts = MemberFacts::new(MemberKind::Actor, work).with_edges(edges, count);
         facts.actor = Some(actor);

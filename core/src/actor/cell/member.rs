@@ -23,11 +23,8 @@ use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority};
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::facts::MemberFacts;
-use crate::tree::member::SupervisedMember;
-use crate::tree::member::WaitingMember;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
-use crate::tree::sample::ActorSample;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
@@ -187,11 +184,6 @@ impl AnyCell {
         self.options().and_then(|options| options.label).unwrap_or_else(|| self.mailbox.message_type())
     }
 
-    fn sample(&self) -> ActorSample {
-        let (queued, capacity) = (self.mailbox.len(), self.mailbox.capacity());
-        ActorSample { label: self.label(), queued, capacity: (capacity != u32::MAX as usize).then_some(capacity) }
-    }
-
     fn report_dead_letter(&self, message: Cow<'static, str>, reason: DeadLetterReason) {
         let message_type = self.mailbox.message_type();
         self.node()
@@ -342,16 +334,18 @@ impl<M: Send + 'static> Member for Cell<M> {
         self.any().mailbox.counts()
     }
 
-    fn sample(&self) -> Option<ActorSample> {
-        Some(self.any().sample())
+    fn in_poll(&self) -> bool {
+        self.mailbox.poll_state() != PollState::Outside
+    }
+}
+
+impl<M: Send + 'static> ObservedMember for Cell<M> {
+    fn facts(&self) -> MemberFacts {
+        self.any().facts()
     }
 
     fn handler_progress(&self) -> Option<HandlerProgress> {
         self.any().mailbox.handler_progress()
-    }
-
-    fn message_type(&self) -> &'static str {
-        self.any().mailbox.message_type()
     }
 
     fn set_watched(&self, is_watched: bool) -> bool {
@@ -361,14 +355,6 @@ impl<M: Send + 'static> Member for Cell<M> {
     fn mark_stuck(&self, since: Instant) {
         self.any().set_stuck_since(Some(since));
         self.any().raise(control::STUCK);
-    }
-
-    fn in_poll(&self) -> bool {
-        self.mailbox.poll_state() != PollState::Outside
-    }
-
-    fn facts(&self) -> MemberFacts {
-        self.any().facts()
     }
 }
 

@@ -25,9 +25,7 @@ use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard, wake_all};
 use crate::events::cause::{Cause, Exit};
 use crate::group::task_waker::WakeTask;
 use crate::tree::facts::{MemberFacts, MemberKind, Work};
-use crate::tree::member::SupervisedMember;
-use crate::tree::member::WaitingMember;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node;
 use crate::tree::node::Node;
 use alloc::collections::VecDeque;
@@ -165,7 +163,9 @@ impl Member for InPlaceMember {
     fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
+}
 
+impl ObservedMember for InPlaceMember {
     fn facts(&self) -> MemberFacts {
         MemberFacts::new(MemberKind::Group, Work::Waiting)
     }

@@ -7,9 +7,7 @@ use crate::group::runners::RunnerExecutor;
 use crate::group::runners::scheduler::Ready;
 use crate::group::state::GroupState;
 use crate::tree::facts::{EDGES_OBSERVED_MAX, MemberFacts, MemberKind, Work};
-use crate::tree::member::SupervisedMember;
-use crate::tree::member::WaitingMember;
-use crate::tree::member::{Member, StopMode};
+use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node;
 use crate::tree::node::Node;
 use crate::tree::waits::edges::{Awaited, WaitEdges};
@@ -51,7 +49,9 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
     fn in_poll(&self) -> bool {
         self.scheduler.with(|scheduler| scheduler.polling > 0)
     }
+}
 
+impl<T: Send + 'static> ObservedMember for RunnerExecutor<T> {
     fn facts(&self) -> MemberFacts {
         let work = if self.in_poll() { Work::Running } else { Work::Waiting };
         let (edges, count) = self.edges.first(EDGES_OBSERVED_MAX);
