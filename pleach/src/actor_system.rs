@@ -13,8 +13,9 @@ use std::sync::Arc;
 /// Dropping it cancels everything in it; [`shutdown`](System::shutdown) lets actors handle queued
 /// messages first. It derefs to [`System`], which has all other methods.
 ///
-/// What an operator must know is logged through `tracing`, without any set-up: restarts, supervisors
-/// that give up, full mailboxes, long handlers, dead letters. `docs/telemetry.md` lists the targets.
+/// What an operator must know is logged through `tracing`, without any set-up: restarts,
+/// supervisors that give up, full mailboxes, long handlers, dead letters. `docs/telemetry.md` lists
+/// the targets.
 #[derive(Debug)]
 pub struct ActorSystem {
     system: System,

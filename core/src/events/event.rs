@@ -109,21 +109,22 @@ impl EventKinds {
     pub const UNHANDLED: Self = Self(1 << 1);
     /// Messages that were accepted and not handled: [`Event::DeadLetter`].
     pub const DEAD_LETTERS: Self = Self(Self::LOST.0 | Self::CONFLATED.0);
-    /// Dead letters, except those that a conflated mailbox replaced as it should.
+    /// Dead letters, except messages that a conflated mailbox replaced as it should.
     pub const LOST: Self = Self(1 << 2);
     /// Dead letters that a newer message replaced in a conflated mailbox.
     pub const CONFLATED: Self = Self(1 << 7);
     /// Starts and ends: [`Event::Started`], [`Event::Restarted`], [`Event::Suspended`],
     /// [`Event::Resumed`], [`Event::Ended`].
     pub const LIFECYCLE: Self = Self(1 << 3);
-    /// Likely mistakes: [`Event::Lint`]. Includes [`LONG_HANDLERS`](Self::LONG_HANDLERS).
+    /// All likely mistakes: [`Event::Lint`]. This includes the timing of
+    /// [`LONG_HANDLERS`](Self::LONG_HANDLERS).
     pub const LINTS: Self = Self(Self::LONG_HANDLERS.0 | Self::MAILBOXES.0 | Self::WAIT_CYCLES.0);
     /// Handlers that take long: [`Lint::LongHandler`]. Handlers are timed while at least one
     /// listener wants these.
     pub const LONG_HANDLERS: Self = Self(1 << 4);
-    /// Mailboxes that fill up: [`Lint::MailboxFilling`].
+    /// Mailboxes that are more than 80 % full: [`Lint::MailboxFilling`].
     pub const MAILBOXES: Self = Self(1 << 8);
-    /// Wait cycles: [`Lint::AskCycle`] and [`Lint::SendCycle`].
+    /// Cycles of members that wait for each other: [`Lint::AskCycle`] and [`Lint::SendCycle`].
     pub const WAIT_CYCLES: Self = Self(1 << 9);
     /// The end of what a lint reported: [`Event::Recovered`]. Only lints that a listener wants are
     /// followed.

@@ -32,7 +32,7 @@ pub trait Instrument: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandledMessage {
-    /// The path of the actor.
+    /// The path of the actor in its tree.
     pub path: ActorPath,
     /// The label set by [`Props::label`](crate::Props::label), or the name of the message type.
     pub label: &'static str,
@@ -57,7 +57,7 @@ pub trait HandlerSpan: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerOutcome {
-    /// It returned `Ok`.
+    /// The handler returned `Ok` for this message.
     Handled,
     /// It returned an error, or panicked.
     Failed,

@@ -1,8 +1,8 @@
 //! The high-water mark of a bounded mailbox, and the credits of the fast push path.
 //!
 //! A mailbox that becomes more than 80 % full is reported once (`Lint::MailboxFilling`), and again
-//! only after more than half of its capacity was free in between. Once that is the case, the control
-//! bit `DRAINED` is set, and the receiver reports it before its next message.
+//! only after more than half of its capacity was free in between. Once that is the case, the
+//! control bit `DRAINED` is set, and the receiver reports it before its next message.
 //!
 //! `credits` is the number of pushes that need no further check. It counts only pushes within the
 //! capacity, within the memory of the chunk and up to the high-water mark; it is 0 if every push

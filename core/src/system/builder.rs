@@ -160,7 +160,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
     }
 
     /// Instruments all actors of the system, as if each had
-    /// [`Props::instrumented`](crate::Props::instrumented). Default: only those that ask for it.
+    /// [`Props::instrumented`](crate::Props::instrumented). Default: only actors that ask for it.
     pub fn instrument_all(mut self) -> Self {
         self.settings.instruments_all = true;
         self

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 pub struct ActorSample {
     /// The label set by [`Props::label`](crate::Props::label), or the name of the message type.
     pub label: &'static str,
-    /// How many messages are queued.
+    /// How many messages wait in its mailbox.
     pub queued: usize,
     /// The capacity of the mailbox, or `None` if it is unbounded.
     pub capacity: Option<usize>,

@@ -3,9 +3,9 @@
 //! While a listener wants `STUCK_HANDLERS`, an actor that begins a batch enters the list of busy
 //! actors of its tree, unless it is in it. A sampler looks at the list once per threshold
 //! ([`SystemBuilder::long_handler`](crate::SystemBuilder::long_handler)). An actor that is still at
-//! the same message is stuck: it is reported once, and reports itself when the handler has returned.
-//! An actor that is idle leaves the list. So a busy actor pays one flag per batch, and an idle one
-//! nothing.
+//! the same message is stuck: it is reported once, and reports itself when the handler has
+//! returned. An actor that is idle leaves the list. So a busy actor pays one flag per batch, and an
+//! idle one nothing.
 //!
 //! Invariants:
 //! 1. The sampler runs only while the list is not empty, and ends with its tree. It holds no actor.
@@ -88,7 +88,7 @@ impl Tree {
         let Some(member) = busy.member.upgrade() else { return false };
         let Some(at) = member.handler_progress() else {
             member.set_watched(false);
-            // It may have become busy since: then it is in the list once, by itself or here.
+            // It may have become busy since: then it is in the list once.
             return member.handler_progress().is_some() && !member.set_watched(true);
         };
         let running_for = now.since(busy.since);

@@ -282,16 +282,16 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
     }
 
     /// Stores the W3C `traceparent` with a new run, as its tag
-    /// [`TRACEPARENT_TAG`](crate::TRACEPARENT_TAG): each process that drives the run continues the same
-    /// trace, if it [links](Self::link_span) the run's span.
+    /// [`TRACEPARENT_TAG`](crate::TRACEPARENT_TAG): each process that drives the run continues the
+    /// same trace, if it [links](Self::link_span) the run's span.
     #[cfg(feature = "spans")]
     pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
         self.tag(TRACEPARENT_TAG, traceparent)
     }
 
     /// Calls `link` with the span of a stored run and its stored
-    /// [`traceparent`](Self::traceparent), before the first node runs. `link` makes that trace context
-    /// the parent of the span; for a worker, set it in
+    /// [`traceparent`](Self::traceparent), before the first node runs. `link` makes that trace
+    /// context the parent of the span; for a worker, set it in
     /// [`graph_with`](crate::Worker::graph_with).
     #[cfg(feature = "spans")]
     pub fn link_span(self, link: impl Fn(&tracing::Span, &str) + Send + Sync + 'static) -> Self {

@@ -1,9 +1,9 @@
 //! [`SystemLog`]: writes what happens in one system to `tracing`.
 //!
-//! Failures, decisions and wait cycles are always listened to: they are rare. Events that could cost
-//! a program something, or set a timer (starts and ends, the time of handlers, full mailboxes, dead
-//! letters), are listened to only while a subscriber wants them. That is checked when the system is
-//! built, whenever a line is written, and by [`refresh`](SystemLog::refresh).
+//! Failures, decisions and wait cycles are always listened to: they are rare. Events that could
+//! cost a program something, or set a timer (starts and ends, the time of handlers, full mailboxes,
+//! dead letters), are listened to only while a subscriber wants them. That is checked when the
+//! system is built, whenever a line is written, and by [`refresh`](SystemLog::refresh).
 
 use super::dead_letters::{DeadLetters, INTERVAL, Recorded, Summary, reason_name};
 use super::mailboxes::{EPISODES_MAX, Filled, Mailboxes};
@@ -56,7 +56,7 @@ impl SystemLog {
         });
         let kinds = wanted_kinds();
         log.state().kinds = Some(kinds);
-        // The log holds no tree, so the tree may hold it: also while the system is mounted in another.
+        // The log holds no tree, so the tree may hold it, also while the system is mounted.
         let listening = Arc::clone(&log);
         let handle = system.hub().listen_to(kinds, move |event| listening.write(event));
         let _ = log.listener.set(handle);
@@ -210,8 +210,8 @@ impl SystemLog {
         }
     }
 
-    /// Writes what is due at `at`, or when the system has ended. The timer keeps neither the log nor
-    /// the system alive.
+    /// Writes what is due at `at`, or when the system has ended. The timer keeps neither the log
+    /// nor the system alive.
     fn set_timer(self: &Arc<Self>, at: Instant) {
         let Some(hub) = self.listener.get().and_then(ListenerHandle::hub) else { return };
         let mut end = hub.subscribe_with(SubscriptionOptions::new().kinds(EventKinds::NONE).capacity(1));

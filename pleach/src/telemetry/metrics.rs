@@ -27,18 +27,18 @@ const OTHER: &str = "other";
 /// |---|---|---|---|
 /// | `pleach.messages.accepted` | counter | `system` | messages that mailboxes accepted |
 /// | `pleach.messages` | counter | `system`, `outcome` | `handled`, `failed`, `dead_lettered` |
-/// | `pleach.failures` | counter | `system`, `error.type` | failures, handled or not: `error`, `panic` |
+/// | `pleach.failures` | counter | `system`, `error.type` | failures: `error`, `panic` |
 /// | `pleach.failures.unhandled` | counter | `system` | failures that reached the root |
-/// | `pleach.supervision.decisions` | counter | `system`, `directive` | `restart`, `resume`, `stop`, `escalate` |
-/// | `pleach.supervision.gave_up` | counter | `system` | supervisors that exceeded their restart limit |
+/// | `pleach.supervision.decisions` | counter | `system`, `directive` | decisions: `restart`, … |
+/// | `pleach.supervision.gave_up` | counter | `system` | supervisors that gave up |
 /// | `pleach.dead_letters` | counter | `system`, `reason` | messages that were not handled |
 /// | `pleach.lints` | counter | `system`, `lint` | `mailbox_filling`, `ask_cycle`, `send_cycle` |
 /// | `pleach.actors` | gauge | `system`, `actor` | running actors |
 /// | `pleach.mailbox.queued` | gauge | `system`, `actor` | queued messages of all these actors |
 /// | `pleach.mailbox.queued.max` | gauge | `system`, `actor` | the longest queue of them |
 ///
-/// `actor` is the label of the props ([`Props::label`](pleach_core::Props::label)), or else the name
-/// of the message type, and never a path. It has at most [`ACTOR_LABELS_MAX`] values.
+/// `actor` is the label of the props ([`Props::label`](pleach_core::Props::label)), or else the
+/// name of the message type, and never a path. It has at most [`ACTOR_LABELS_MAX`] values.
 ///
 /// ```
 /// use pleach::prelude::*;

@@ -6,7 +6,7 @@
 //! | `log` | the listener of a system, its levels, and the text of each line |
 //! | `dead_letters` | the summary of dead letters: at most one line per reason in 10 s |
 //! | `instruments` | a span, and the time, of each message (feature `spans` or `metrics`) |
-//! | `metrics` | counters and gauges of a system, through the `metrics` facade (feature `metrics`) |
+//! | `metrics` | counters and gauges of a system (feature `metrics`) |
 //! | `mailboxes` | which mailboxes are filling up: one line when it begins, one when it is over |
 //!
 //! `docs/telemetry.md` lists the targets and their fields.

@@ -50,7 +50,7 @@ impl<A: Actor> ActorTask<A> {
             BoxedStep::Signal => self.next_signal(cell),
             BoxedStep::Message => {
                 let message = self.part.batch.pop().expect("checked before");
-                // A message from the mailbox is below those that the actor added itself.
+                // A message from the mailbox is below all messages that the actor added itself.
                 let sent = if self.part.batch.is_empty() { cell.any().mailbox.taken_context() } else { None };
                 self.handle_boxed(cell, message, sent)
             }

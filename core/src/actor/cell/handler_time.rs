@@ -26,7 +26,8 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 
 impl<S: ?Sized> CellOf<S> {
-    /// At the start of a batch: enables the measurement if any tree has a listener for long handlers.
+    /// At the start of a batch: enables the measurement if any tree has a listener for long
+    /// handlers.
     #[inline]
     pub(super) fn begin_batch(&self) {
         if hub::any_tree_times_handlers() {
