@@ -119,6 +119,16 @@ pub enum StoreError {
         /// The latest format that this version reads.
         known: u32,
     },
+    /// The tables were written by an earlier version of this library, and the caller asked not to
+    /// migrate them.
+    OlderFormat {
+        /// The name of the store.
+        what: String,
+        /// The format of the tables; 0 if there are none.
+        format: u32,
+        /// The format that this version needs.
+        needed: u32,
+    },
     /// A row is compressed, and this program was built without the feature `zstd`.
     Compressed {
         /// The id of the run.
@@ -227,6 +237,14 @@ impl fmt::Display for StoreError {
             Self::NewerFormat { what, format, known } => write!(
                 f,
                 "{what} has format {format}, but this version reads formats up to {known}: use a later version of pleach"
+            ),
+            Self::OlderFormat { what, format: 0, .. } => {
+                write!(f, "{what} has no tables of pleach: a program that opens the store creates them")
+            }
+            Self::OlderFormat { what, format, needed } => write!(
+                f,
+                "{what} has format {format}, but this version needs format {needed}: a program of this version migrates the store when it opens it; \
+                 stop programs of earlier versions first"
             ),
             Self::Compressed { run, sequence } => {
                 write!(f, "row {sequence} of run {run:?} is compressed: build this program with the feature `zstd` to read it")

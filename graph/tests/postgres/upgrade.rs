@@ -128,3 +128,20 @@ async fn c15_many_clients_can_connect_first() {
         connected.await.unwrap().unwrap();
     }
 }
+
+#[tokio::test]
+async fn c7_tables_are_neither_created_nor_migrated_without_permission() {
+    let url = fresh_schema().await;
+    let connected = || PostgresStore::builder(&url).migrate(false).connect();
+    let missing = connected().await.unwrap_err();
+    assert!(matches!(missing, StoreError::OlderFormat { format: 0, .. }), "{missing}");
+    drop(PostgresStore::connect(&url).await.unwrap());
+    assert_eq!(connected().await.unwrap().list(Vec::new(), None, 9).await.unwrap().runs, []);
+    connect(&url).await.batch_execute(FORMAT_3).await.unwrap();
+    let older = connected().await.unwrap_err();
+    assert!(matches!(older, StoreError::OlderFormat { format: 3, .. }), "{older}");
+    let again = connected().await.unwrap_err();
+    assert!(matches!(again, StoreError::OlderFormat { format: 3, .. }), "nothing was migrated: {again}");
+    drop(PostgresStore::connect(&url).await.unwrap());
+    connected().await.unwrap();
+}

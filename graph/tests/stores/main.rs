@@ -16,6 +16,7 @@ mod sqlite;
 mod sqlite_columns;
 mod sqlite_corrupt_page;
 mod sqlite_damage;
+mod sqlite_existing;
 mod sqlite_holders;
 mod sqlite_limits;
 mod sqlite_open;

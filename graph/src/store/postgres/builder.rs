@@ -54,6 +54,7 @@ pub struct PostgresBuilder {
     pool_size: usize,
     connect_timeout: Option<Duration>,
     answer_timeout: Duration,
+    migrates: bool,
     #[cfg(feature = "postgres-tls")]
     tls: Option<PostgresTls>,
 }
@@ -65,6 +66,7 @@ impl PostgresBuilder {
             pool_size: CONNECTIONS_MAX,
             connect_timeout: None,
             answer_timeout: ANSWER_TIMEOUT,
+            migrates: true,
             #[cfg(feature = "postgres-tls")]
             tls: None,
         }
@@ -97,6 +99,16 @@ impl PostgresBuilder {
         self
     }
 
+    /// Sets whether missing tables are created and older ones migrated. Default: `true`.
+    ///
+    /// Tools beside the programs that own the store pass `false`: a migration would shut out
+    /// programs of earlier versions. [`connect`](Self::connect) then fails with
+    /// [`OlderFormat`](StoreError::OlderFormat).
+    pub fn migrate(mut self, migrates: bool) -> Self {
+        self.migrates = migrates;
+        self
+    }
+
     /// Connects with TLS only, and verifies the server's certificate and host name. Requires the
     /// feature `postgres-tls`.
     ///
@@ -107,7 +119,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Connects, and creates or migrates the tables if needed.
+    /// Connects, and creates or migrates the tables if needed and [allowed](Self::migrate).
     ///
     /// # Errors
     /// - [`Unusable`](StoreError::Unusable): the URL or an option is wrong, or the server rejects
@@ -195,7 +207,7 @@ impl PostgresBuilder {
         let connections = Connections { pool, permits, calls_max, target, is_own_pool: true, connect_timeout, answer_timeout };
         let hints = Arc::new(Hints::default());
         let listening = listen::listen(config, tls, Arc::clone(&hints));
-        PostgresStore::open(connections, hints, Some(listening)).await
+        PostgresStore::open(connections, hints, Some(listening), self.migrates).await
     }
 }
 

@@ -120,7 +120,7 @@ impl PostgresStore {
     /// # Errors
     /// As [`PostgresBuilder::connect`].
     pub async fn with_pool(pool: Pool) -> Result<Self, StoreError> {
-        Self::open(from_callers_pool(pool), Arc::default(), None::<std::future::Pending<()>>).await
+        Self::open(from_callers_pool(pool), Arc::default(), None::<std::future::Pending<()>>, true).await
     }
 
     /// Uses the given pool, and one more connection that listens for notifications from other
@@ -141,16 +141,17 @@ impl PostgresStore {
     {
         let hints = Arc::new(Hints::default());
         let listening = listen::listen(config, tls, Arc::clone(&hints));
-        Self::open(from_callers_pool(pool), hints, Some(listening)).await
+        Self::open(from_callers_pool(pool), hints, Some(listening), true).await
     }
 
     async fn open(
         connections: Connections,
         hints: Arc<Hints>,
         listening: Option<impl Future<Output = ()> + Send + 'static>,
+        migrates: bool,
     ) -> Result<Self, StoreError> {
         let mut store = PostgresParts { connections, hints, listener: None };
-        store.prepare().await?;
+        store.prepare(migrates).await?;
         store.listener = listening.map(|listening| tokio::spawn(listening).abort_handle());
         Ok(Self(Arc::new(store)))
     }
@@ -204,9 +205,14 @@ async fn for_run<T>(run: &str, call: impl Future<Output = Result<T, fault::Failu
 }
 
 impl PostgresParts {
-    /// Creates or migrates the tables if needed.
-    async fn prepare(&self) -> Result<(), StoreError> {
-        if on_a_connection!(self, true, |client| schema::is_old(client))? {
+    /// Creates or migrates the tables if needed, or fails if the caller does not allow it.
+    async fn prepare(&self, migrates: bool) -> Result<(), StoreError> {
+        let format = on_a_connection!(self, true, |client| schema::known_format(client))?;
+        if format != schema::FORMAT && !migrates {
+            let what = self.connections.target.to_string();
+            return Err(StoreError::OlderFormat { what, format, needed: schema::FORMAT });
+        }
+        if format != schema::FORMAT {
             // A migration can take longer than the timeout of a call.
             let mut connection = self.connections.take().await?;
             let upgraded = schema::upgrade(connection.exclusive()).await;

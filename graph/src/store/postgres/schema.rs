@@ -26,9 +26,9 @@ const LIMIT_LOCK_WAIT: &str = "SET LOCAL lock_timeout = '5s'";
 const EXISTS: &str =
     "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = 'pleach_format' AND pg_catalog.pg_table_is_visible(oid))";
 
-/// Returns whether the tables must be created or migrated. Rejects tables of a later version.
-pub(super) async fn is_old(client: &ClientWrapper) -> Result<bool, Failure> {
-    Ok(check(format(&**client).await?)? != FORMAT)
+/// Returns the format of the tables; 0 without tables. Rejects tables of a later version.
+pub(super) async fn known_format(client: &ClientWrapper) -> Result<u32, Failure> {
+    Ok(check(format(&**client).await?)?)
 }
 
 /// Replaces the failure of a call by [`StoreError::NewerFormat`] if a later version has migrated
@@ -41,7 +41,7 @@ pub(super) async fn explain(client: &ClientWrapper, failure: Failure) -> Failure
     }
     // A table or column is missing, or has another type.
     if report.code().code().starts_with("42")
-        && let Err(Failure::Rejected(later @ StoreError::NewerFormat { .. })) = is_old(client).await
+        && let Err(Failure::Rejected(later @ StoreError::NewerFormat { .. })) = known_format(client).await
     {
         return later.into();
     }

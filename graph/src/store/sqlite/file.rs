@@ -62,14 +62,32 @@ impl From<StoreError> for OpenError {
 impl DbFile {
     /// Finds the file at this path, or creates an empty one.
     pub(super) fn find_or_create(path: &Path) -> Result<Self, StoreError> {
-        let text = path.to_string_lossy();
-        if text.starts_with("file:") || text == ":memory:" || text.is_empty() {
-            let reason = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
-            return Err(unusable(path, reason));
-        }
-        let cannot = |error: std::io::Error| unusable(path, &format!("it cannot be created: {error}"));
-        let path = std::path::absolute(path).map_err(cannot)?;
+        let path = absolute(path)?;
         create_private(&path)?;
+        Self::found(path)
+    }
+
+    /// Finds the file at this path, whose tables must have the current format. Changes nothing.
+    pub(super) fn find(path: &Path) -> Result<Self, StoreError> {
+        let path = absolute(path)?;
+        match path.metadata() {
+            Ok(found) if !found.is_file() => return Err(unusable(&path, "it is not a file")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(unusable(&path, "the file does not exist; check its path"));
+            }
+            _ => {}
+        }
+        let file = Self::found(path)?;
+        let format = file.connect_read_only().map_err(OpenError::Sqlite).and_then(|db| file.check(&db));
+        match format {
+            Ok(FORMAT) => Ok(file),
+            Ok(format) => Err(StoreError::OlderFormat { what: file.path.display().to_string(), format, needed: FORMAT }),
+            Err(OpenError::Sqlite(error)) => Err(file.failure_of_reading(error)),
+            Err(OpenError::Store(error)) => Err(error),
+        }
+    }
+
+    fn found(path: PathBuf) -> Result<Self, StoreError> {
         let path = path.canonicalize().unwrap_or(path);
         let identity = identity(&path).map_err(|error| unusable(&path, &format!("it cannot be opened: {error}")))?;
         Ok(Self { path, identity })
@@ -133,6 +151,29 @@ impl DbFile {
             Ok(db)
         };
         open().map_err(|error| self.failure(error))
+    }
+
+    /// Opens a connection that cannot write. It never changes the file, and does not end SQLite's
+    /// write-ahead log when it closes.
+    pub(super) fn open_read_only(&self) -> Result<Connection, StoreError> {
+        self.check_in_place()?;
+        self.connect_read_only().map_err(|error| self.failure_of_reading(error))
+    }
+
+    fn connect_read_only(&self) -> rusqlite::Result<Connection> {
+        self.connect_with(OpenFlags::SQLITE_OPEN_READ_ONLY)
+    }
+
+    /// Converts an error of a connection that cannot write into the error for the caller.
+    pub(super) fn failure_of_reading(&self, error: rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) if self.check_in_place().is_ok() => unusable(
+                &self.path,
+                "SQLite cannot read it without files beside it, and this user cannot create them; \
+                 allow this user to write the folder, or copy the file to another one",
+            ),
+            _ => self.failure(error),
+        }
     }
 
     /// Converts an error of the database into the error for the caller.
@@ -240,6 +281,16 @@ impl DbFile {
             _ => Err(unusable(&self.path, "its version number is damaged; restore it from a backup").into()),
         }
     }
+}
+
+/// Returns the absolute path. Rejects URIs, which SQLite would interpret.
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    let text = path.to_string_lossy();
+    if text.starts_with("file:") || text == ":memory:" || text.is_empty() {
+        let reason = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
+        return Err(unusable(path, reason));
+    }
+    std::path::absolute(path).map_err(|error| unusable(path, &format!("it cannot be created: {error}")))
 }
 
 /// Creates a file that only its owner can access. SQLite gives the files beside it the same

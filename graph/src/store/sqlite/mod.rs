@@ -115,7 +115,8 @@ pub struct SqliteStore(Arc<SqliteParts>);
 struct SqliteParts {
     file: DbFile,
     clock: Arc<Clock>,
-    writer: Writer,
+    /// `None` if the store was opened for reading only.
+    writer: Option<Writer>,
     readers: Mutex<Vec<Connection>>,
     hints: Arc<Hints>,
 }
@@ -139,9 +140,45 @@ impl SqliteStore {
     }
 
     fn open_with(path: &Path, clock: Clock) -> Result<Self, StoreError> {
-        let (file, clock, hints) = (DbFile::find_or_create(path)?, Arc::new(clock), Arc::new(Hints::default()));
-        let writer = Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&hints))?;
+        Self::open_file(DbFile::find_or_create(path)?, clock)
+    }
+
+    fn open_file(file: DbFile, clock: Clock) -> Result<Self, StoreError> {
+        let (clock, hints) = (Arc::new(clock), Arc::new(Hints::default()));
+        let writer = Some(Writer::start(file.clone(), Arc::clone(&clock), Arc::clone(&hints))?);
         Ok(Self(Arc::new(SqliteParts { file, clock, writer, readers: Mutex::default(), hints })))
+    }
+
+    /// Opens an existing file. Neither creates a file nor migrates its tables.
+    ///
+    /// For tools beside the programs that own the store: a migration would shut out programs of
+    /// earlier versions.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and:
+    /// - [`Unusable`](StoreError::Unusable): the file does not exist.
+    /// - [`OlderFormat`](StoreError::OlderFormat): the file has no tables, or tables of an earlier
+    ///   version.
+    pub async fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_path_buf();
+        off_thread(move || Self::open_file(DbFile::find(&path)?, Clock::system())).await
+    }
+
+    /// Opens an existing file for reading only. Every call that writes is
+    /// [`Unusable`](StoreError::Unusable).
+    ///
+    /// Works for a file that this user cannot write, if SQLite can create its files beside it, or
+    /// another process has it open.
+    ///
+    /// # Errors
+    /// As [`open_existing`](Self::open_existing).
+    pub async fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_path_buf();
+        off_thread(move || {
+            let (file, clock, hints) = (DbFile::find(&path)?, Arc::new(Clock::system()), Arc::default());
+            Ok(Self(Arc::new(SqliteParts { file, clock, writer: None, readers: Mutex::default(), hints })))
+        })
+        .await
     }
 
     /// Returns the absolute path of the file, without links.
@@ -196,8 +233,8 @@ impl SqliteStore {
         weight: Weight,
         act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, Failed> {
-        self.0
-            .writer
+        let Some(writer) = &self.0.writer else { return Err(self.0.read_only().into()) };
+        writer
             .send(weight, act)?
             .await
             .unwrap_or_else(|_| Err(StoreError::unavailable("the store was closed during the call").into()))
@@ -236,8 +273,8 @@ impl SqliteStore {
         let parts = Arc::clone(&self.0);
         off_thread(move || {
             let idle = parts.lock_readers().pop();
-            let mut reader = idle.map_or_else(|| parts.file.open_for_reading(), Ok)?;
-            let failed = |error: rusqlite::Error| parts.file.failure(error);
+            let mut reader = idle.map_or_else(|| parts.open_reader(), Ok)?;
+            let failed = |error: rusqlite::Error| parts.failure(error);
             let snapshot = reader.transaction().map_err(failed)?;
             parts.file.check_format(&snapshot)?;
             let answer = act(&snapshot, parts.clock.now()).map_err(failed)?;
@@ -255,6 +292,19 @@ impl SqliteStore {
 }
 
 impl SqliteParts {
+    fn open_reader(&self) -> Result<Connection, StoreError> {
+        if self.writer.is_some() { self.file.open_for_reading() } else { self.file.open_read_only() }
+    }
+
+    fn failure(&self, error: rusqlite::Error) -> StoreError {
+        if self.writer.is_some() { self.file.failure(error) } else { self.file.failure_of_reading(error) }
+    }
+
+    fn read_only(&self) -> StoreError {
+        let reason = "it was opened for reading only; open it with `open` or `open_existing` to write".into();
+        StoreError::Unusable { store: self.file.path().display().to_string(), reason }
+    }
+
     fn lock_readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
