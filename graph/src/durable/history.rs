@@ -1,6 +1,7 @@
 //! [`History`]: reads the checkpoints of a run, without a claim.
 
 use crate::compile::compiled::CompiledGraph;
+use crate::control::RunRemote;
 use crate::durable::migrate::Migrations;
 use crate::durable::states::state_record;
 use crate::error::{CheckpointError, RunFault, fault_of};
@@ -117,48 +118,7 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
     /// # Errors
     /// The store does not have the run, or it failed.
     pub async fn page(&self, first: u64, count: usize) -> Result<HistoryPage, StoreError> {
-        let info = self.store.head(&self.run).await?;
-        let first = first.max(info.oldest);
-        let last = info.head.min(first.saturating_add(count.min(READ_ROWS_MAX) as u64).saturating_sub(1));
-        if first > last {
-            return Ok(HistoryPage { checkpoints: Vec::new(), next: (first <= info.head).then_some(first) });
-        }
-        // The record before the first one shows whether the first ends the initial set of a forked
-        // run.
-        let before = if info.from.is_some() { first.saturating_sub(1).max(info.oldest) } else { first };
-        let rows = self.store.read(&self.run, Rows::Range(before..=last), Parts::Headers).await?;
-        let (mut checkpoints, mut made_until) = (Vec::with_capacity(rows.len()), 1);
-        for row in rows {
-            let mut checkpoint = Checkpoint::new(row.sequence, row.open_header(&self.run)?);
-            // Only the creation of a forked run writes such records in epoch 1.
-            if let (1, Some(whole)) = (checkpoint.epoch, checkpoint.part_of) {
-                made_until = whole;
-            }
-            if checkpoint.sequence <= made_until {
-                checkpoint.at = info.created;
-            }
-            checkpoints.push(checkpoint);
-        }
-        checkpoints.retain(|checkpoint| checkpoint.sequence >= first);
-        self.add_failures(&mut checkpoints).await?;
-        let next = checkpoints.last().map(|last: &Checkpoint| last.sequence + 1).filter(|next| *next <= info.head);
-        Ok(HistoryPage { checkpoints, next })
-    }
-
-    /// Reads the bodies of the records that can contain a failure. A damaged body is left out,
-    /// since the list of checkpoints does not depend on it.
-    async fn add_failures(&self, checkpoints: &mut [Checkpoint]) -> Result<(), StoreError> {
-        let failed: Vec<u64> =
-            checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence).collect();
-        let records = open::records(&*self.store, &self.run, failed).await;
-        for checkpoint in checkpoints.iter_mut().filter(|checkpoint| can_fail(checkpoint.kind)) {
-            checkpoint.failure = match &records {
-                Ok(records) => records.get(&checkpoint.sequence).and_then(failure_of),
-                // One of them is damaged or was pruned meanwhile: read them one by one.
-                Err(_) => open::failure_at(&*self.store, &self.run, checkpoint.sequence).await?,
-            };
-        }
-        Ok(())
+        page(&*self.store, &self.run, first, count).await
     }
 
     /// Reads the state of a checkpoint's token.
@@ -192,6 +152,64 @@ impl<S: Serialize + DeserializeOwned + Send + 'static> History<S> {
         record.body = self.migrations.migrate_body(std::mem::take(&mut record.body), "", (&self.run, sequence), schemas)?;
         decode(Codec::<S>::new(), &record).map(|stored| stored.state)
     }
+}
+
+/// Histories. They read the log of the run and need neither its graph nor a claim.
+impl RunRemote {
+    /// Reads at most `count` checkpoints, starting at sequence number `first`, as
+    /// [`History::page`] does.
+    ///
+    /// # Errors
+    /// The store does not have the run, or it failed.
+    pub async fn history(&self, first: u64, count: usize) -> Result<HistoryPage, StoreError> {
+        page(&**self.store(), self.id(), first, count).await
+    }
+}
+
+/// Reads a page of checkpoints.
+async fn page(store: &dyn Store, run: &str, first: u64, count: usize) -> Result<HistoryPage, StoreError> {
+    let info = store.head(run).await?;
+    let first = first.max(info.oldest);
+    let last = info.head.min(first.saturating_add(count.min(READ_ROWS_MAX) as u64).saturating_sub(1));
+    if first > last {
+        return Ok(HistoryPage { checkpoints: Vec::new(), next: (first <= info.head).then_some(first) });
+    }
+    // The record before the first one shows whether the first ends the initial set of a forked
+    // run.
+    let before = if info.from.is_some() { first.saturating_sub(1).max(info.oldest) } else { first };
+    let rows = store.read(run, Rows::Range(before..=last), Parts::Headers).await?;
+    let (mut checkpoints, mut made_until) = (Vec::with_capacity(rows.len()), 1);
+    for row in rows {
+        let mut checkpoint = Checkpoint::new(row.sequence, row.open_header(run)?);
+        // Only the creation of a forked run writes such records in epoch 1.
+        if let (1, Some(whole)) = (checkpoint.epoch, checkpoint.part_of) {
+            made_until = whole;
+        }
+        if checkpoint.sequence <= made_until {
+            checkpoint.at = info.created;
+        }
+        checkpoints.push(checkpoint);
+    }
+    checkpoints.retain(|checkpoint| checkpoint.sequence >= first);
+    add_failures(store, run, &mut checkpoints).await?;
+    let next = checkpoints.last().map(|last: &Checkpoint| last.sequence + 1).filter(|next| *next <= info.head);
+    Ok(HistoryPage { checkpoints, next })
+}
+
+/// Reads the bodies of the records that can contain a failure. A damaged body is left out, since
+/// the list of checkpoints does not depend on it.
+async fn add_failures(store: &dyn Store, run: &str, checkpoints: &mut [Checkpoint]) -> Result<(), StoreError> {
+    let failed: Vec<u64> =
+        checkpoints.iter().filter(|checkpoint| can_fail(checkpoint.kind)).map(|checkpoint| checkpoint.sequence).collect();
+    let records = open::records(store, run, failed).await;
+    for checkpoint in checkpoints.iter_mut().filter(|checkpoint| can_fail(checkpoint.kind)) {
+        checkpoint.failure = match &records {
+            Ok(records) => records.get(&checkpoint.sequence).and_then(failure_of),
+            // One of them is damaged or was pruned meanwhile: read them one by one.
+            Err(_) => open::failure_at(store, run, checkpoint.sequence).await?,
+        };
+    }
+    Ok(())
 }
 
 impl Checkpoint {

@@ -1,7 +1,8 @@
 //! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
 //!
 //! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`,
-//! `preview`, `states`, `patch`, `deploy`.
+//! `preview`, `states`, `patch`,
+//! `steer`, `deploy`.
 
 pub(crate) mod changes;
 pub(crate) mod deploy;
@@ -14,3 +15,4 @@ pub(crate) mod patch;
 pub(crate) mod preview;
 pub(crate) mod reopen;
 mod states;
+mod steer;

@@ -213,7 +213,7 @@ async fn preview(store: &dyn Store, info: &RunInfo, to: RewindTo, is_fork: bool)
 }
 
 /// Reads the snapshot from which the run would continue, and the step that a replay repeats.
-async fn snapshot(
+pub(super) async fn snapshot(
     store: &dyn Store,
     info: &RunInfo,
     to: RewindTo,

@@ -15,7 +15,7 @@ use crate::lease::{Moment, owner};
 use crate::log::codec::{Codec, StoredStates, decode};
 use crate::log::committer::RELEASE_MAX;
 use crate::log::deadline::opened_until;
-use crate::log::open::OpenedRun;
+use crate::log::open::{CommitExtras, OpenedRun};
 use crate::log::snapshot::{RunSnapshot, graph_of};
 use crate::log::{LogOptions, open};
 use crate::store::{Claim, GraphVersion, Held, Place, Release, RunInfo, RunStatus, StoreError, Tags};
@@ -67,7 +67,8 @@ impl Opener {
         let opening = async {
             checked?;
             let opened = self.open(plan, codec, changes, claim).await?;
-            let opened = open::revive(opened).await.map_err(|error| fault_of(run, "", "commit", error))?;
+            let opened =
+                open::revive(opened, CommitExtras::default()).await.map_err(|error| fault_of(run, "", "commit", error))?;
             self.with_messages(opened, had_ended).await
         };
         let opened = opened_until(&self.runtime, until, opening).await;
@@ -122,7 +123,7 @@ impl Opener {
                 forked_tags.set(key, value).map_err(RunFault::Tag)?;
             }
             let (id, owner, graph) = (Arc::clone(&new), owner(&self.runtime), (plan.name.clone(), self.version));
-            let forked = snapshot.fork(self.log_options, self.runtime, new, graph, owner, forked_tags).await;
+            let forked = snapshot.fork(self.log_options, self.runtime, new, graph, Some(owner), forked_tags).await;
             forked.map_err(|error| fault_of(&*id, "", "create", error))
         };
         opened_until(&runtime, until, forking).await
@@ -154,7 +155,7 @@ impl Opener {
         }
         match snapshot.filter(|_| is_moved) {
             Some(snapshot) => snapshot
-                .rewind(log_options, runtime, claim, version)
+                .rewind(log_options, runtime, claim, version, CommitExtras::default())
                 .await
                 .map_err(|error| fault_of(&*info.id, "", "commit", error)),
             None => {
@@ -252,14 +253,7 @@ fn replace_state<S>(
     info: &RunInfo,
 ) -> Result<(), RunFault> {
     let run = || info.id.clone();
-    if snapshot.is_undoing() {
-        return Err(RunFault::Resume(ResumeError::Undoing { run: run() }));
-    }
-    match snapshot.root().map(|root| &root.at) {
-        Some(Place::End) => return Err(at_end(snapshot, info)),
-        Some(Place::Node(_) | Place::Router(_)) if snapshot.tokens().count() == 1 => {}
-        _ => return Err(RunFault::Resume(ResumeError::Branched { run: run(), open: open_in(snapshot) })),
-    }
+    check_replaceable(snapshot, info)?;
     let mut replace = Some(replace);
     snapshot.for_each_state(|held| {
         let Some(replace) = replace.take() else { return Ok(()) };
@@ -272,6 +266,19 @@ fn replace_state<S>(
         }
         Ok(())
     })
+}
+
+/// Rejects a run whose state cannot be replaced: it has several, or uses none any more.
+pub(super) fn check_replaceable(snapshot: &RunSnapshot, info: &RunInfo) -> Result<(), RunFault> {
+    let run = || info.id.clone();
+    if snapshot.is_undoing() {
+        return Err(RunFault::Resume(ResumeError::Undoing { run: run() }));
+    }
+    match snapshot.root().map(|root| &root.at) {
+        Some(Place::End) => Err(at_end(snapshot, info)),
+        Some(Place::Node(_) | Place::Router(_)) if snapshot.tokens().count() == 1 => Ok(()),
+        _ => Err(RunFault::Resume(ResumeError::Branched { run: run(), open: open_in(snapshot) })),
+    }
 }
 
 /// Returns the nodes with an open fan-out and the subgraphs in progress.
@@ -296,7 +303,7 @@ fn at_end(snapshot: &RunSnapshot, info: &RunInfo) -> RunFault {
 }
 
 /// Releases a claimed run on drop, unless `keep` was called.
-struct ClaimGuard {
+pub(super) struct ClaimGuard {
     log_options: LogOptions,
     runtime: Arc<dyn Runtime>,
     held: Option<Held>,
@@ -308,6 +315,19 @@ impl ClaimGuard {
         let is_ours = opener.log_options.worker_lease.is_none();
         let held = is_ours.then(|| Held::of(info));
         Self { log_options: opener.log_options.clone(), runtime: Arc::clone(&opener.runtime), held }
+    }
+
+    pub(super) fn new(log_options: LogOptions, runtime: Arc<dyn Runtime>, held: Held) -> Self {
+        Self { log_options, runtime, held: Some(held) }
+    }
+
+    /// Ends the use of the claim: after an error it is released. A success has released it.
+    pub(super) async fn end<T>(self, result: Result<T, RunFault>) -> Result<T, RunFault> {
+        match &result {
+            Ok(_) => self.keep(),
+            Err(_) => self.release().await,
+        }
+        result
     }
 
     /// Keeps the claim: the opened run is responsible for it.

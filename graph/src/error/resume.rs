@@ -1,5 +1,6 @@
 //! [`ResumeError`]: why a stored run cannot be resumed as requested.
 
+use crate::store::{GraphVersion, RunStatus};
 use pleach_core::BoxError;
 use std::error::Error;
 use std::fmt;
@@ -40,6 +41,38 @@ pub enum ResumeError {
     Undoing {
         /// The id of the run.
         run: String,
+    },
+    /// The run has not failed, so it cannot be retried.
+    NotFailed {
+        /// The id of the run.
+        run: String,
+        /// The status of the run.
+        status: RunStatus,
+    },
+    /// The run is not stuck.
+    NotStuck {
+        /// The id of the run.
+        run: String,
+        /// The status of the run.
+        status: RunStatus,
+    },
+    /// The new state is not a JSON text.
+    NotJson {
+        /// The id of the run.
+        run: String,
+        /// The error of the parser. It is the `source()` of this error.
+        reason: serde_json::Error,
+    },
+    /// Another version of the graph wrote the record, and only a program can migrate it.
+    OtherVersion {
+        /// The id of the run.
+        run: String,
+        /// The record after which the run should continue.
+        sequence: u64,
+        /// The version that wrote the record.
+        stored: GraphVersion,
+        /// The version that the run has now.
+        current: GraphVersion,
     },
     /// The registered migrations do not lead to this graph's schema.
     NoStep {
@@ -86,6 +119,17 @@ impl fmt::Display for ResumeError {
                 f,
                 "run {run:?} failed and is being undone, so its state cannot be replaced: rewind it to continue with another state"
             ),
+            Self::NotFailed { run, status } => {
+                write!(f, "run {run:?} was not retried: it is {status}, not failed; rewind it to a record to run nodes again")
+            }
+            Self::NotStuck { run, status } => write!(f, "run {run:?} is {status}, not stuck: workers can claim it"),
+            Self::NotJson { run, reason } => write!(f, "the new state for run {run:?} is not JSON: {reason}"),
+            Self::OtherVersion { run, sequence, stored, current } => write!(
+                f,
+                "record {sequence} of run {run:?} was written by another version of its graph ({} with schema {}, now {} with schema {}): \
+                 continue it in a program that has the migrations, or choose a later record",
+                stored.fingerprint, stored.schema, current.fingerprint, current.schema
+            ),
             Self::NoStep { run, from, to, missing } => {
                 write!(
                     f,
@@ -103,6 +147,7 @@ impl Error for ResumeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Invalid { reason, .. } | Self::Migration { reason, .. } => Some(reason.as_ref()),
+            Self::NotJson { reason, .. } => Some(reason),
             _ => None,
         }
     }

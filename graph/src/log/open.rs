@@ -52,6 +52,15 @@ pub(crate) struct LogPosition {
     pub(crate) undo_failed: Option<u64>,
 }
 
+/// What the commit of a rewrite or revival does besides writing its records.
+#[derive(Default)]
+pub(crate) struct CommitExtras {
+    /// The inbox messages that it takes.
+    pub(crate) takes: Vec<u64>,
+    /// Whether it releases the run, so that a worker continues it.
+    pub(crate) releases: bool,
+}
+
 /// Creates a run with its first record. With an `owner` this driver holds it; without one, any
 /// worker can claim it.
 pub(crate) async fn create(
@@ -188,7 +197,7 @@ pub(crate) async fn open(
 
 /// Sets a failed run to running before any node runs. From then on it takes messages, and other
 /// drivers take it over if this one dies.
-pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreError> {
+pub(crate) async fn revive(mut opened: OpenedRun, extras: CommitExtras) -> Result<OpenedRun, StoreError> {
     let status = opened.info.status;
     if !matches!(status, RunStatus::Failed | RunStatus::CompensationFailed) {
         return Ok(opened);
@@ -201,7 +210,9 @@ pub(crate) async fn revive(mut opened: OpenedRun) -> Result<OpenedRun, StoreErro
     let packed = NewRecord::new(Kind::Wake, path, "").pack(log.options.body_bytes_max)?;
     let numbered = log.number(&mut log.lock(), packed, None);
     let (sequence, row) = (numbered.sequence, numbered.seal(&log.run)?);
-    let commit = Commit { status: Some(RunStatus::Running), wake: Some(Wake::Now), ..Commit::new(log.held(), vec![row]) };
+    let CommitExtras { takes, releases: release } = extras;
+    let (status, wake) = (Some(RunStatus::Running), Some(Wake::Now));
+    let commit = Commit { status, wake, takes, release, ..Commit::new(log.held(), vec![row]) };
     let last_message = log.options.store.commit(commit).await?.last_message;
     log.durable.store(sequence, Ordering::Release);
     log.lock().status = RunStatus::Running;

@@ -13,7 +13,7 @@
 use crate::error::StoredFault;
 use crate::lease::Moment;
 use crate::log::frontier::{Frontier, undone_at};
-use crate::log::open::OpenedRun;
+use crate::log::open::{CommitExtras, OpenedRun};
 use crate::log::pruning::UndoChain;
 use crate::log::rewritten_records::{RewrittenRecords, copied_visit_record, rewound_visit_record, undo_record};
 use crate::log::signals::RecordedSignals;
@@ -83,6 +83,7 @@ impl RunSnapshot {
         runtime: Arc<dyn Runtime>,
         claim: (Claim, Moment),
         version: GraphVersion,
+        extras: CommitExtras,
     ) -> Result<OpenedRun, StoreError> {
         let (head, is_migrated) = (claim.0.run.head, claim.0.run.version != version);
         let mut records = self.new_records(head + 1, Kind::Rewind, self.at)?;
@@ -110,6 +111,8 @@ impl RunSnapshot {
             wake: status.is_live().then_some(Wake::Now),
             version: new_version,
             deadline: log.lock().deadline.take(),
+            takes: extras.takes,
+            release: extras.releases,
             ..Commit::new(log.held(), rows.clone())
         };
         let last_message = log.options.store.commit(commit).await?.last_message;
@@ -121,7 +124,7 @@ impl RunSnapshot {
         Ok(opened)
     }
 
-    /// Creates a new run from the snapshot, held by `owner`. The new run does not undo work of the
+    /// Creates a new run from the snapshot, held by `owner`. Without one, any worker can claim it. The new run does not undo work of the
     /// original run.
     pub(crate) async fn fork(
         mut self,
@@ -129,7 +132,7 @@ impl RunSnapshot {
         runtime: Arc<dyn Runtime>,
         run: Arc<str>,
         graph: (String, GraphVersion),
-        owner: String,
+        owner: Option<String>,
         tags: Tags,
     ) -> Result<OpenedRun, StoreError> {
         self.frontier = self.frontier.without_undos();
@@ -139,7 +142,7 @@ impl RunSnapshot {
         log.lock().visits = self.visits;
         let rows = log.seal_whole(self.new_records(1, Kind::Start, 0)?)?;
         let from = Origin { run: self.run, sequence: self.at };
-        let opened = open::create_with(log, rows.clone(), Some(from), Some(owner)).await?;
+        let opened = open::create_with(log, rows.clone(), Some(from), owner).await?;
         opened.log.restore_from(rows)?;
         Ok(opened)
     }

@@ -22,4 +22,5 @@ mod resume_at;
 mod retention;
 mod rewind;
 mod signal_returned;
+mod steer;
 mod versions;
