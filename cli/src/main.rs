@@ -1,61 +1,109 @@
 //! The `pleach` command.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `args` | the arguments, as clap parses them |
+//! | `failure` | exit codes, and what to do after a failure |
+//! | `output` | text, JSON, tables, times |
+//! | `store` | opening the store that an argument names |
+//! | `runs` | the words of `pleach runs` |
+//! | `check`, `drawing` | `pleach check` and `pleach graph render` |
+//! | `demo` | `pleach demo` |
 
+mod args;
+mod check;
 mod demo;
-mod essays;
-mod report;
+mod drawing;
+mod failure;
+mod output;
 mod runs;
-mod workers;
+mod store;
 
-use std::env;
+use args::{Cli, Format, GraphWord, Word};
+use clap::{CommandFactory as _, Parser as _};
+use failure::{Failure, Status};
+use output::json::JsonOptions;
+use output::{Output, escape, remark, write_all};
 use std::process::ExitCode;
 
-const HELP: &str = "\
-pleach demo       runs supervised workers under load and accounts for every message;
-                  then runs durable workflows: kill the demo at any time and start it again
-pleach --version  prints the version
-pleach help       prints this text";
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["demo"] => run_demo(),
-        ["--version" | "-V"] => {
-            println!("pleach {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(error) if error.use_stderr() => {
+            remark(error.render().to_string().trim_end());
+            Err(Failure::new(Status::Usage, ""))
         }
-        [] | ["help" | "--help" | "-h"] => {
-            println!("{HELP}");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("unknown command {:?}\n\n{HELP}", words.join(" "));
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn run_demo() -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_time().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("cannot start a Tokio runtime: {error}");
-            return ExitCode::FAILURE;
-        }
+        // The help or the version was asked for.
+        Err(error) => write_all(&error.render().to_string()),
     };
-    match runtime.block_on(run_parts()) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                remark(&format!("error: {}", escape::ManyLines(&failure.text)));
+            }
+            if let Some(advice) = &failure.advice {
+                remark(&format!("help: {}", escape::ManyLines(advice)));
+            }
+            failure.exit_code()
         }
     }
 }
 
-/// Runs both parts: the workers, then the durable runs.
-async fn run_parts() -> Result<(), String> {
-    println!("{}", demo::run().await?);
-    let report = runs::run().await.map_err(|error| format!("the durable runs failed: {error}"))?;
-    print!("{report}");
-    report.fault().map_or(Ok(()), |fault| Err(format!("the durable runs are not correct: {fault}")))
+fn run(cli: Cli) -> Result<(), Failure> {
+    let Format { json, fields, jq, utc, color } = cli.format;
+    let wants_json = json || !fields.is_empty() || jq.is_some();
+    let output = Output::new(wants_json.then_some(JsonOptions { fields, jq }), utc, color);
+    match cli.word {
+        Word::Demo => on_threads(demo::run()),
+        Word::Runs(word) => on_one_thread(runs::run(*word, &output)),
+        Word::Check(args) => on_one_thread(check::run(args, &output)),
+        Word::Graph(GraphWord::Render(args)) => on_one_thread(drawing::render(args)),
+        Word::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pleach", &mut script);
+            write_all(&String::from_utf8_lossy(&script))
+        }
+        Word::Man => write_all(&manual()?),
+    }
+}
+
+/// Returns the manual page, with all words.
+fn manual() -> Result<String, Failure> {
+    let mut page = Vec::new();
+    let mut command = Cli::command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    add_words(&command, &mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// Appends the options of each word below `command`.
+fn add_words(command: &clap::Command, page: &mut Vec<u8>) -> Result<(), Failure> {
+    for word in command.get_subcommands().filter(|word| word.get_name() != "help" && !word.is_hide_set()) {
+        let name = word.get_bin_name().unwrap_or(word.get_name());
+        page.extend_from_slice(format!(".SH \"{}\"\n", name.to_uppercase()).as_bytes());
+        let manual = clap_mangen::Man::new(word.clone());
+        manual.render_synopsis_section(page)?;
+        manual.render_description_section(page)?;
+        if word.get_arguments().next().is_some() {
+            manual.render_options_section(page)?;
+        }
+        add_words(word, page)?;
+    }
+    Ok(())
+}
+
+fn on_threads(word: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    run_on(&mut tokio::runtime::Builder::new_multi_thread(), word)
+}
+
+fn on_one_thread(word: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    run_on(&mut tokio::runtime::Builder::new_current_thread(), word)
+}
+
+fn run_on(builder: &mut tokio::runtime::Builder, word: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = builder.enable_all().build();
+    let failed = |error| Failure::new(Status::Failed, format_args!("cannot start a Tokio runtime: {error}"));
+    runtime.map_err(failed)?.block_on(word)
 }

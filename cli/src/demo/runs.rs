@@ -3,7 +3,9 @@
 //! Kill the demo at any time and start it again. It prints which runs it picked up and from which
 //! step. Completed steps do not run again.
 
-use crate::essays::{self, Essay, Till};
+use super::essays::{self, Essay, Till};
+use crate::failure::Failure;
+use crate::output;
 use pleach::prelude::*;
 use pleach::store::{Filter, Parts, Place, Rows, RunInfo, RunStatus, SqliteStore, Store, StoreError};
 use std::fmt;
@@ -39,6 +41,18 @@ struct PickedUp {
     place: String,
 }
 
+/// The output could not be written.
+#[derive(Debug)]
+pub struct Stopped(pub Failure);
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.text)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
 /// Resumes the runs of an earlier demo, starts the others, and waits until all have finished.
 pub async fn run() -> Result<RunReport, pleach::BoxError> {
     let file = std::env::temp_dir().join("pleach-demo.db");
@@ -58,7 +72,7 @@ pub async fn run() -> Result<RunReport, pleach::BoxError> {
                 graph.resume(id.as_str()).checkpoint(&store)
             }
             Found::Unfinished(found) => {
-                println!("{found}");
+                output::write_all(&format!("{found}\n")).map_err(Stopped)?;
                 picked_up.push(found);
                 graph.resume(id.as_str()).checkpoint(&store)
             }

@@ -1,7 +1,7 @@
 //! The first part of the demo: supervised workers under load, and an account of every message.
 
-use crate::report::{Decision, Report, WorkerRow};
-use crate::workers::{Character, PLANNED_PANIC};
+use super::report::{Decision, Report, WorkerRow};
+use super::workers::{Character, PLANNED_PANIC};
 use pleach::prelude::*;
 use std::collections::HashMap;
 use std::panic;

@@ -1,0 +1,13 @@
+//! Drives the real command on SQLite files and on PostgreSQL. `cargo xtask postgres cargo test -p
+//! pleach-cli` starts a server.
+
+mod check;
+mod fixture;
+mod golden;
+mod manners;
+mod reading;
+mod steering;
+mod stores;
+mod tail;
+mod terminal;
+mod writing;
