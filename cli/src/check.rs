@@ -86,7 +86,7 @@ impl Report for CheckReport {
                 Column::shrinks("WHY"),
             ]);
             for group in groups {
-                let (served, colour) = if group.verdict.is_served() { ("yes", Colour::Green) } else { ("no", Colour::Red) };
+                let (served, colour) = if group.fit.is_served() { ("yes", Colour::Green) } else { ("no", Colour::Red) };
                 let version = format!("{} ({}, schema {})", group.graph, group.fingerprint, group.schema);
                 table.row([
                     Cell::from(group.runs.to_string()),
@@ -94,7 +94,7 @@ impl Report for CheckReport {
                     Cell::from(version),
                     Cell::from(group.node.clone().unwrap_or_default()),
                     Cell::from(group.samples.first().cloned().unwrap_or_default()),
-                    Cell::from(group.verdict.to_string()),
+                    Cell::from(group.fit.to_string()),
                 ]);
             }
             text.push_str(&table.render(style));

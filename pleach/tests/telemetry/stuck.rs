@@ -108,7 +108,11 @@ async fn o3_handler_that_blocks_its_thread_is_found_while_it_blocks() {
     });
     let actor = system.spawn("a", TestActor::props(&Log::new())).unwrap();
     let (release, released) = mpsc::channel::<()>();
-    actor.tell(Job::act(move |_| drop(released.recv()))).unwrap();
+    actor
+        .tell(Job::act(move |_| {
+            let _ = released.recv();
+        }))
+        .unwrap();
     match seen.recv().await {
         Some(Event::Lint(Lint::StuckHandler { path, .. })) => assert_eq!(path, "/user/a"),
         other => panic!("{other:?}"),
