@@ -47,7 +47,7 @@ pub const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Texts in which a word of [`WORDS`] is right.
-pub const ALLOWED: &[&str] = &["dead letters", "ascii letters", "6 letters", "shape=circle"];
+pub const ALLOWED: &[&str] = &["dead letters", "ascii letters", "6 letters", "shape=circle", "<circle class"];
 
 /// Phrases, and what to write instead. They match as [`WORDS`] do.
 pub const PHRASES: &[(&str, &str)] = &[

@@ -4,8 +4,8 @@
 pub(super) struct Layered {
     /// The layer of each node, from 0.
     pub(super) layer: Vec<u32>,
-    /// The edges between different nodes, as `(upper, lower, edge)`. Edges that go back up are turned
-    /// round. `edge` is the index of the edge in the input.
+    /// The edges between different nodes, as `(upper, lower, edge)`. Edges that go back up are
+    /// turned round. `edge` is the index of the edge in the input.
     pub(super) downward: Vec<(u32, u32, u32)>,
     /// Whether each edge of the input was turned round.
     pub(super) turned: Vec<bool>,

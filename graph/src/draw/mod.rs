@@ -43,17 +43,17 @@ const BEND_WIDTH: f64 = 8.0;
 const ROUND_SIZE: f64 = 22.0;
 const CHARACTER_WIDTH: f64 = 7.5;
 
-/// Where the nodes and edges of a graph are in a drawing. The unit is a pixel of a normal text size.
+/// Where the nodes and edges of a graph are in a drawing. The unit is a pixel.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GraphLayout {
-    /// The width of the drawing.
+    /// The width of the whole drawing, in pixels.
     pub width: f64,
-    /// The height of the drawing.
+    /// The height of the whole drawing, in pixels.
     pub height: f64,
     /// The boxes: all nodes that can be reached, the start and the end.
     pub nodes: Vec<NodeBox>,
-    /// The lines between them.
+    /// The lines between these boxes, with their arrows.
     pub edges: Vec<EdgeLine>,
 }
 
@@ -71,9 +71,9 @@ pub struct NodeBox {
     pub x: f64,
     /// The upper edge of the box.
     pub y: f64,
-    /// The width of the box.
+    /// The width of the box, in pixels.
     pub width: f64,
-    /// The height of the box.
+    /// The height of the box, in pixels.
     pub height: f64,
 }
 
@@ -85,7 +85,7 @@ pub struct EdgeLine {
     pub from: String,
     /// The id of the node where it ends.
     pub to: String,
-    /// The kind of the edge.
+    /// The kind of edge that the line draws.
     pub kind: EdgeKind,
     /// The points that the line passes, from its start to its end.
     pub points: Vec<(f64, f64)>,
@@ -282,7 +282,7 @@ fn line(from: &NodeBox, to: &NodeBox, mut bends: Vec<(f64, f64)>, goes_up: bool)
 mod tests {
     use super::*;
 
-    /// A random graph: the layout has every box once, no two boxes overlap, and all lines end at boxes.
+    /// The layout of a random graph has every box once, and no two boxes overlap.
     #[test]
     fn f3_boxes_of_random_graphs_never_overlap() {
         let mut random = 7u64;
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// The work for a long chain and for a wide fan-out stays bounded, and long lines become straight.
+    /// The work for very long lines stays bounded: they become straight.
     #[test]
     fn f3_graph_with_very_long_lines_is_drawn() {
         let count = 2_000u32;

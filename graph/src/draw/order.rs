@@ -34,7 +34,7 @@ pub(super) fn reduce_crossings(mut layers: Vec<Vec<u32>>, above: &[Vec<u32>], be
     Ordered { layers: best.1 }
 }
 
-/// Sorts a layer by the mean position of its neighbours. A point without neighbours keeps its place.
+/// Sorts a layer by the mean position of its neighbours. A point without any keeps its place.
 fn sort_layer(layer: &mut [u32], neighbours: &[Vec<u32>], position: &mut [u32]) {
     let mut keyed: Vec<(f64, u32)> = Vec::with_capacity(layer.len());
     for &point in layer.iter() {

@@ -6,8 +6,8 @@ const PASSES: usize = 16;
 /// Returns the centre of each point.
 ///
 /// Within a layer, neighbouring points keep at least half of both widths and `gap` between their
-/// centres. Each pass moves a layer as close as possible to the mean centre of the points that it is
-/// connected with; see [`closest`].
+/// centres. Each pass moves a layer as close as possible to the mean centre of the points that it
+/// is connected with; see [`closest`].
 pub(super) fn centres(layers: &[Vec<u32>], widths: &[f64], gap: f64, above: &[Vec<u32>], below: &[Vec<u32>]) -> Vec<f64> {
     let mut centre = vec![0.0; widths.len()];
     for layer in layers {
@@ -47,8 +47,8 @@ pub(super) fn centres(layers: &[Vec<u32>], widths: &[f64], gap: f64, above: &[Ve
     centre
 }
 
-/// Returns the numbers that are nearest to the wanted ones, by the weighted sum of squares, such that
-/// each is at least `apart` greater than the one before.
+/// Returns the numbers that are nearest to the wanted ones, by the weighted sum of squares, such
+/// that each is at least `apart` greater than the one before.
 ///
 /// Minus the sums of `apart`, the numbers must not decrease. Then neighbours that decrease are
 /// replaced by their common mean, until none does. Cost: linear.
