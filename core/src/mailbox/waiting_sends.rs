@@ -42,17 +42,17 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
             self.any().refresh_after_admission(state);
             withdrawn
         });
-        wakers::discard(rest.and_then(|(waker, _context)| waker));
+        wakers::discard(rest.and_then(|rest| rest.waker));
         message
     }
 }
 
 impl<M: Send + 'static, X: OwnerData, U: Default> QueueState<Messages<M, X>, U> {
-    /// Removes a waiting send, if it still waits. Returns its message, its waker and its context.
-    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<(Option<Waker>, Option<SendContext>)>) {
-        let Some(waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
-        let message = waiting.message.and_then(|message| message.downcast().ok());
-        (message.map(|message| *message), Some((waiting.waker, waiting.context)))
+    /// Removes a waiting send, if it still waits. Returns its message and the rest of it.
+    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<WaitingSend>) {
+        let Some(mut waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
+        let message = waiting.message.take().and_then(|message| message.downcast().ok());
+        (message.map(|message| *message), Some(waiting))
     }
 }
 

@@ -20,7 +20,10 @@ pub const TRACEPARENT_TAG: &str = "traceparent";
 
 /// Makes a remote trace context the parent of a run's span.
 #[derive(Clone)]
-pub(crate) struct SpanLink(pub(crate) Arc<dyn Fn(&Span, &str) + Send + Sync>);
+pub(crate) struct SpanLink(pub(crate) Arc<LinkFn>);
+
+/// Gets the span of a run, and the stored `traceparent`.
+type LinkFn = dyn Fn(&Span, &str) + Send + Sync;
 
 impl fmt::Debug for SpanLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
