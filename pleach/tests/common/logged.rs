@@ -3,7 +3,7 @@
 use super::Log;
 use std::sync::LazyLock;
 
-/// All log events of this process, as `LEVEL field=value ..`. Call this before the first event:
+/// All log events of this process up to level `INFO`, as `LEVEL field=value ..`. Call this before the first event:
 /// `tracing` caches for each call site whether a subscriber wants it.
 pub fn logged() -> &'static Log<String> {
     static LOGGED: LazyLock<Log<String>> = LazyLock::new(|| {
@@ -18,7 +18,7 @@ struct Capture(Log<String>);
 
 impl tracing::Subscriber for Capture {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("pleach")
+        metadata.target().starts_with("pleach") && *metadata.level() <= tracing::Level::INFO
     }
 
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {

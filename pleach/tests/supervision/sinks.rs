@@ -216,6 +216,7 @@ fn e1_waiting_failures_go_to_the_root_at_the_end() {
                 sim.settle();
             } else {
                 sim.run(system.shutdown(Duration::from_secs(1))).unwrap();
+                sim.settle();
             }
             assert_eq!((system.unhandled(), sim.tasks_alive()), (3, 0));
         });
