@@ -9,8 +9,8 @@
 //! run's span in each process that drives the run.
 
 use crate::context::run_context::RunContext;
-use crate::define::node::NodeFuture;
 use crate::store::Tags;
+use pleach_core::{BoxError, BoxFuture};
 use std::fmt;
 use std::sync::Arc;
 use tracing::{Instrument as _, Level, Span};
@@ -70,7 +70,11 @@ pub(crate) struct AttemptFields<'a> {
 }
 
 /// Runs an attempt at a node inside of its span.
-pub(crate) fn attempt<S: Send + 'static>(run: &RunContext, work: NodeFuture<S>, fields: &AttemptFields<'_>) -> NodeFuture<S> {
+pub(crate) fn attempt<S: Send + 'static>(
+    run: &RunContext,
+    work: BoxFuture<'static, Result<S, BoxError>>,
+    fields: &AttemptFields<'_>,
+) -> BoxFuture<'static, Result<S, BoxError>> {
     let Some(parent) = run.span() else { return work };
     let AttemptFields { node, attempt, branch } = fields;
     let span = tracing::info_span!(
