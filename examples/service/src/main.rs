@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run -p pleach-example-service          # prints its address
 //! curl http://127.0.0.1:PORT/orders/3          # 42 if the stock has the item
-//! curl http://127.0.0.1:PORT/ready             # 200, or 503 with the reason
+//! curl http://127.0.0.1:PORT/ready             # 200, or 503 with the reasons
 //! curl http://127.0.0.1:PORT/metrics           # for Prometheus
 //! ```
 //!
@@ -24,13 +24,10 @@ type AnyError = Box<dyn std::error::Error>;
 /// An order: an item, and where its price goes.
 struct Order(u32, Reply<u32>);
 
-/// Returns `Ok`, or why the service takes no requests now.
-type Readiness = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
-
 #[derive(Clone)]
 struct Service {
     stock: ActorRef<Order>,
-    ready: Readiness,
+    root: RootContext,
     metrics: Arc<SystemMetrics>,
     prometheus: PrometheusHandle,
 }
@@ -52,8 +49,7 @@ async fn main() -> Result<(), AnyError> {
         }
     };
     let stock = system.spawn("stock", Props::from_fn(|| (), sell).label("stock"))?;
-    let service =
-        Service { ready: readiness(&system, &stock), stock, metrics: Arc::new(SystemMetrics::new(&system)), prometheus };
+    let service = Service { root: system.root(), stock, metrics: Arc::new(SystemMetrics::new(&system)), prometheus };
 
     let mut terminate = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -73,28 +69,17 @@ async fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Readiness: the one place that decides whether the service takes requests.
-///
-/// It is ready while the stock runs and the system is not shutting down.
-fn readiness(system: &ActorSystem, stock: &ActorRef<Order>) -> Readiness {
-    let (ending, stock) = (system.shutdown_token(), stock.clone());
-    Arc::new(move || match stock.exit() {
-        _ if ending.is_cancelled() => Err("the service is shutting down".into()),
-        Some(exit) => Err(format!("{} ended: {exit}", stock.path())),
-        None => Ok(()),
-    })
-}
-
 async fn order(State(service): State<Service>, Path(item): Path<u32>) -> Result<String, (StatusCode, String)> {
     let price = service.stock.ask(|reply| Order(item, reply)).timeout(Duration::from_secs(2)).await;
     price.map(|price| price.to_string()).map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))
 }
 
+/// Readiness: the system is up, no reported problem blocks it, and the stock runs. The body says what
+/// is wrong and what to do.
 async fn ready(State(service): State<Service>) -> (StatusCode, String) {
-    match (service.ready)() {
-        Ok(()) => (StatusCode::OK, "ready".into()),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason),
-    }
+    let health = service.root.health();
+    let is_ready = health.is_ready() && service.stock.exit().is_none();
+    (if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, health.to_string())
 }
 
 async fn render_metrics(State(service): State<Service>) -> String {

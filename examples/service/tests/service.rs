@@ -1,4 +1,4 @@
-//! O3, O5: drives the real process: requests, readiness, metrics, log lines, and SIGTERM.
+//! O2, O3, O5: drives the real process: requests, readiness, metrics, log lines, and SIGTERM.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn o5_service_is_ready_counts_logs_and_stops_on_sigterm() {
     said.read_line(&mut line).await.unwrap();
     let address = line.trim().strip_prefix("listening on ").unwrap().to_string();
 
-    assert_eq!(get(&address, "/ready").await, (200, "ready".into()));
+    assert_eq!(get(&address, "/ready").await, (200, "healthy".into()));
     assert_eq!(get(&address, "/orders/3").await, (200, "42".into()));
     assert_eq!(get(&address, "/orders/0").await.0, 503, "a failed handler answers its asks");
     let (status, metrics) = get(&address, "/metrics").await;
@@ -46,6 +46,14 @@ async fn o5_service_is_ready_counts_logs_and_stops_on_sigterm() {
         assert!(metrics.contains(series), "{series} in\n{metrics}");
     }
 
+    // The fourth failure within 5 s exceeds the restart limit: the stock stays stopped.
+    for _ in 0..3 {
+        assert_eq!(get(&address, "/orders/0").await.0, 503);
+    }
+    let (status, why) = get(&address, "/ready").await;
+    assert_eq!(status, 503, "{why}");
+    assert!(why.contains("supervisor /user gave up on /user/stock"), "{why}");
+
     let id = process.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
     let status = tokio::time::timeout(Duration::from_secs(20), process.wait()).await.expect("it stops").unwrap();
@@ -53,7 +61,7 @@ async fn o5_service_is_ready_counts_logs_and_stops_on_sigterm() {
     let (mut rest, mut log) = (String::new(), String::new());
     said.read_to_string(&mut rest).await.unwrap();
     process.stderr.take().unwrap().read_to_string(&mut log).await.unwrap();
-    assert!(rest.contains("stopped: 2 accepted = 1 handled + 1 failed + 0 dead-lettered"), "{rest}");
+    assert!(rest.contains("stopped: 5 accepted = 1 handled + 4 failed + 0 dead-lettered"), "{rest}");
     assert!(log.contains("WARN pleach::supervision: /user/stock failed and restarts now"), "{log}");
     assert!(log.contains("reason=item 0 does not exist"), "{log}");
 }
