@@ -32,6 +32,7 @@ pub const LIST_MAX: usize = 1_000;
 pub const LIST_EXAMINED_MAX: usize = 10_000;
 
 /// The number of runs with a common id prefix up to which a list reads and sorts all of them.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) const PREFIX_SORTED_MAX: usize = 1_000;
 
 /// The largest number of refused messages that are kept for one run.
