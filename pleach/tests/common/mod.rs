@@ -8,6 +8,7 @@ pub mod bank;
 pub mod counter;
 #[cfg(feature = "graph")]
 pub mod counting;
+pub mod counting_clock;
 #[cfg(feature = "graph")]
 pub mod failing_connection;
 #[cfg(feature = "graph")]

@@ -1,5 +1,6 @@
 //! E5: lints are reported once, and cost nothing without a subscriber.
 
+use crate::common::counting_clock::CountingClock;
 use crate::common::{Gate, Job, Log, TestActor};
 use crate::{always_restart, only, take_all};
 use pleach::events::{EventSubscription, Lint};
@@ -190,28 +191,6 @@ fn e5_handler_that_blocks_is_reported_when_it_returns() {
     sim.run(actor.exited());
     let path = || "/user/supervisor/a".to_string();
     assert_eq!(long_handlers(&mut lints), [(path(), threshold), (path(), Duration::from_millis(21))]);
-}
-
-/// A runtime that counts the reads of its clock.
-struct CountingClock(Arc<dyn Runtime>, Arc<AtomicUsize>);
-
-impl Runtime for CountingClock {
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.0.spawn(task);
-    }
-
-    fn now(&self) -> Instant {
-        self.1.fetch_add(1, Relaxed);
-        self.0.now()
-    }
-
-    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        self.0.sleep_until(at)
-    }
-
-    fn random(&self) -> u64 {
-        self.0.random()
-    }
 }
 
 #[test]

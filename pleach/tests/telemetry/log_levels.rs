@@ -1,35 +1,13 @@
 //! O3: what no subscriber wants costs nothing, and a level can be changed at run time.
 
 use crate::capture::capture;
+use crate::common::counting_clock::CountingClock;
 use crate::common::{Job, Log, TestActor};
 use pleach::prelude::*;
-use pleach::runtime::{BoxFuture, Instant, Runtime};
 use pleach::sim::Sim;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tracing::Level;
-
-/// A runtime that counts the reads of its clock.
-struct CountingClock(Arc<dyn Runtime>, Arc<AtomicUsize>);
-
-impl Runtime for CountingClock {
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.0.spawn(task);
-    }
-
-    fn now(&self) -> Instant {
-        self.1.fetch_add(1, Relaxed);
-        self.0.now()
-    }
-
-    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        self.0.sleep_until(at)
-    }
-
-    fn random(&self) -> u64 {
-        self.0.random()
-    }
-}
 
 #[test]
 fn o3_handlers_are_watched_only_if_a_subscriber_wants_warnings() {
