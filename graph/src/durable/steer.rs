@@ -31,9 +31,10 @@ use std::sync::Arc;
 /// # Errors
 /// All these methods fail with a [`RunFault`], and leave the run unchanged:
 /// - [`Held`](RunFault::Held): a driver executes the run. Pause the run first.
-/// - [`Resume`](RunFault::Resume): the run cannot continue as requested; the [`ResumeError`] says why.
-/// - [`Checkpoint`](RunFault::Checkpoint): the record is unknown or was pruned, or the store failed.
-///   After [`StoreError::Unavailable`], the call may have succeeded.
+/// - [`Resume`](RunFault::Resume): the run cannot continue as requested; the [`ResumeError`] says
+///   why.
+/// - [`Checkpoint`](RunFault::Checkpoint): the record is unknown or was pruned, or the store
+///   failed. After [`StoreError::Unavailable`], the call may have succeeded.
 /// - [`NoRuntime`](RunFault::NoRuntime): the caller is neither in Tokio nor in an actor.
 ///
 /// # Cancel safety
@@ -41,9 +42,9 @@ use std::sync::Arc;
 impl RunRemote {
     /// Continues the run after an earlier record, and returns the sequence number of its new head.
     ///
-    /// [`preview_rewind`](Self::preview_rewind) lists what would run again. The records are those of
-    /// [`Resume::rewind_to`](crate::Resume::rewind_to): nothing is deleted, and a deadline of the
-    /// run is removed. A cancel that the ended run had not taken is dropped.
+    /// [`preview_rewind`](Self::preview_rewind) lists what would run again. The records are those
+    /// of [`Resume::rewind_to`](crate::Resume::rewind_to): nothing is deleted, and a deadline of
+    /// the run is removed. A cancel that the ended run had not taken is dropped.
     ///
     /// ```
     /// use pleach::durable::RunRemote;
@@ -70,8 +71,8 @@ impl RunRemote {
     /// ```
     ///
     /// # Errors
-    /// [`ResumeError::AtEnd`] if the run had ended at this record, and [`ResumeError::OtherVersion`]
-    /// if another version of the graph wrote it.
+    /// [`ResumeError::AtEnd`] if the run had ended at this record, and
+    /// [`ResumeError::OtherVersion`] if another version of the graph wrote it.
     pub async fn rewind_to(&self, record: u64) -> Result<u64, RunFault> {
         let claimed = self.claim(false, |_| Ok(())).await?;
         let info = claimed.claim.0.run.clone();
@@ -180,7 +181,8 @@ impl RunRemote {
         let not_found = || failed(StoreError::RunNotFound { run: self.id().to_string() });
         let claim = claims.into_iter().next().ok_or_else(not_found)?;
         let guard = ClaimGuard::new(self.log_options(Timeout::default()), Arc::clone(&runtime), Held::of(&claim.run));
-        // A driver may have changed the run since the first check. A forced claim has changed it itself.
+        // A driver may have changed the run since the first check. A forced claim has changed it
+        // itself.
         match check(&claim.run) {
             Err(fault) if !force => guard.end(Err(fault)).await,
             _ => Ok(ClaimedRun { claim: (claim, asked_at), guard, runtime }),

@@ -49,7 +49,7 @@ pub enum ResumeError {
         /// The status of the run.
         status: RunStatus,
     },
-    /// The run is not stuck.
+    /// The run is not stuck, so workers can claim it.
     NotStuck {
         /// The id of the run.
         run: String,

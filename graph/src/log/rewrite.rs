@@ -124,8 +124,8 @@ impl RunSnapshot {
         Ok(opened)
     }
 
-    /// Creates a new run from the snapshot, held by `owner`. Without one, any worker can claim it. The new run does not undo work of the
-    /// original run.
+    /// Creates a new run from the snapshot, held by `owner`. Without one, any worker can claim it.
+    /// The new run does not undo work of the original run.
     pub(crate) async fn fork(
         mut self,
         options: LogOptions,

@@ -40,7 +40,7 @@ pub(super) struct DbFile {
 type Identity = (u64, u64);
 
 /// The reason why a file was not opened.
-enum OpenError {
+pub(super) enum OpenError {
     /// An error of SQLite.
     Sqlite(rusqlite::Error),
     /// A rejection by this module.
@@ -67,27 +67,8 @@ impl DbFile {
         Self::found(path)
     }
 
-    /// Finds the file at this path, whose tables must have the current format. Changes nothing.
-    pub(super) fn find(path: &Path) -> Result<Self, StoreError> {
-        let path = absolute(path)?;
-        match path.metadata() {
-            Ok(found) if !found.is_file() => return Err(unusable(&path, "it is not a file")),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(unusable(&path, "the file does not exist; check its path"));
-            }
-            _ => {}
-        }
-        let file = Self::found(path)?;
-        let format = file.connect_read_only().map_err(OpenError::Sqlite).and_then(|db| file.check(&db));
-        match format {
-            Ok(FORMAT) => Ok(file),
-            Ok(format) => Err(StoreError::OlderFormat { what: file.path.display().to_string(), format, needed: FORMAT }),
-            Err(OpenError::Sqlite(error)) => Err(file.failure_of_reading(error)),
-            Err(OpenError::Store(error)) => Err(error),
-        }
-    }
-
-    fn found(path: PathBuf) -> Result<Self, StoreError> {
+    /// Returns the file at this absolute path.
+    pub(super) fn found(path: PathBuf) -> Result<Self, StoreError> {
         let path = path.canonicalize().unwrap_or(path);
         let identity = identity(&path).map_err(|error| unusable(&path, &format!("it cannot be opened: {error}")))?;
         Ok(Self { path, identity })
@@ -153,29 +134,6 @@ impl DbFile {
         open().map_err(|error| self.failure(error))
     }
 
-    /// Opens a connection that cannot write. It never changes the file, and does not end SQLite's
-    /// write-ahead log when it closes.
-    pub(super) fn open_read_only(&self) -> Result<Connection, StoreError> {
-        self.check_in_place()?;
-        self.connect_read_only().map_err(|error| self.failure_of_reading(error))
-    }
-
-    fn connect_read_only(&self) -> rusqlite::Result<Connection> {
-        self.connect_with(OpenFlags::SQLITE_OPEN_READ_ONLY)
-    }
-
-    /// Converts an error of a connection that cannot write into the error for the caller.
-    pub(super) fn failure_of_reading(&self, error: rusqlite::Error) -> StoreError {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) if self.check_in_place().is_ok() => unusable(
-                &self.path,
-                "SQLite cannot read it without files beside it, and this user cannot create them; \
-                 allow this user to write the folder, or copy the file to another one",
-            ),
-            _ => self.failure(error),
-        }
-    }
-
     /// Converts an error of the database into the error for the caller.
     pub(super) fn failure(&self, error: rusqlite::Error) -> StoreError {
         if let Err(moved) = self.check_in_place() {
@@ -199,7 +157,7 @@ impl DbFile {
         self.connect_with(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
-    fn connect_with(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
+    pub(super) fn connect_with(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(&self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         db.busy_timeout(BUSY_TIMEOUT)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
@@ -265,7 +223,7 @@ impl DbFile {
 
     /// Returns the format of the tables; 0 if the file is empty. Rejects files of other programs
     /// and later formats.
-    fn check(&self, db: &Connection) -> Result<u32, OpenError> {
+    pub(super) fn check(&self, db: &Connection) -> Result<u32, OpenError> {
         let number = |pragma: &str| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         let (application, format) = (number("application_id")?, number("user_version")?);
@@ -284,7 +242,7 @@ impl DbFile {
 }
 
 /// Returns the absolute path. Rejects URIs, which SQLite would interpret.
-fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     let text = path.to_string_lossy();
     if text.starts_with("file:") || text == ":memory:" || text.is_empty() {
         let reason = "the path of a file is needed, not a URI or `:memory:`; use `MemoryStore` for runs in memory";
@@ -322,7 +280,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-fn unusable(path: &Path, reason: &str) -> StoreError {
+pub(super) fn unusable(path: &Path, reason: &str) -> StoreError {
     StoreError::Unusable { store: path.display().to_string(), reason: reason.to_string() }
 }
 

@@ -10,6 +10,7 @@
 //! | `read`, `list`, `overdue` | all queries |
 //! | `schema` | the tables and their formats |
 //! | `file` | opening, creating and checking the file |
+//! | `existing` | opening for reading only, and without a migration |
 //! | `wal` | SQLite's write-ahead log |
 //! | `holders` | which stores with leases are alive |
 //! | `clock` | the time of day and the lease clock |
@@ -22,6 +23,7 @@ macro_rules! xor {
 }
 
 mod clock;
+mod existing;
 mod file;
 mod holders;
 mod inbox;
@@ -46,6 +48,7 @@ use super::{
     Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use clock::{Clock, Now};
+use existing::Reader;
 use file::DbFile;
 use pleach_core::BoxFuture;
 use rusqlite::Connection;
@@ -149,38 +152,6 @@ impl SqliteStore {
         Ok(Self(Arc::new(SqliteParts { file, clock, writer, readers: Mutex::default(), hints })))
     }
 
-    /// Opens an existing file. Neither creates a file nor migrates its tables.
-    ///
-    /// For tools beside the programs that own the store: a migration would shut out programs of
-    /// earlier versions.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and:
-    /// - [`Unusable`](StoreError::Unusable): the file does not exist.
-    /// - [`OlderFormat`](StoreError::OlderFormat): the file has no tables, or tables of an earlier
-    ///   version.
-    pub async fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_path_buf();
-        off_thread(move || Self::open_file(DbFile::find(&path)?, Clock::system())).await
-    }
-
-    /// Opens an existing file for reading only. Every call that writes is
-    /// [`Unusable`](StoreError::Unusable).
-    ///
-    /// Works for a file that this user cannot write, if SQLite can create its files beside it, or
-    /// another process has it open.
-    ///
-    /// # Errors
-    /// As [`open_existing`](Self::open_existing).
-    pub async fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_path_buf();
-        off_thread(move || {
-            let (file, clock, hints) = (DbFile::find(&path)?, Arc::new(Clock::system()), Arc::default());
-            Ok(Self(Arc::new(SqliteParts { file, clock, writer: None, readers: Mutex::default(), hints })))
-        })
-        .await
-    }
-
     /// Returns the absolute path of the file, without links.
     pub fn path(&self) -> &Path {
         self.0.file.path()
@@ -233,7 +204,7 @@ impl SqliteStore {
         weight: Weight,
         act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, Failed> {
-        let Some(writer) = &self.0.writer else { return Err(self.0.read_only().into()) };
+        let Some(writer) = &self.0.writer else { return Err(existing::read_only(self.path()).into()) };
         writer
             .send(weight, act)?
             .await
@@ -272,17 +243,17 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         let parts = Arc::clone(&self.0);
         off_thread(move || {
-            let idle = parts.lock_readers().pop();
-            let mut reader = idle.map_or_else(|| parts.open_reader(), Ok)?;
+            let Reader { db: mut reader, is_immutable } = parts.take_reader()?;
             let failed = |error: rusqlite::Error| parts.failure(error);
             let snapshot = reader.transaction().map_err(failed)?;
             parts.file.check_format(&snapshot)?;
             let answer = act(&snapshot, parts.clock.now()).map_err(failed)?;
             snapshot.finish().map_err(failed)?;
             parts.file.check_in_place()?;
+            parts.check_undisturbed(is_immutable)?;
             // A connection that failed is dropped, and the next read opens a new one.
             let mut readers = parts.lock_readers();
-            if readers.len() < READERS_MAX {
+            if readers.len() < READERS_MAX && !is_immutable {
                 readers.push(reader);
             }
             answer
@@ -292,19 +263,6 @@ impl SqliteStore {
 }
 
 impl SqliteParts {
-    fn open_reader(&self) -> Result<Connection, StoreError> {
-        if self.writer.is_some() { self.file.open_for_reading() } else { self.file.open_read_only() }
-    }
-
-    fn failure(&self, error: rusqlite::Error) -> StoreError {
-        if self.writer.is_some() { self.file.failure(error) } else { self.file.failure_of_reading(error) }
-    }
-
-    fn read_only(&self) -> StoreError {
-        let reason = "it was opened for reading only; open it with `open` or `open_existing` to write".into();
-        StoreError::Unusable { store: self.file.path().display().to_string(), reason }
-    }
-
     fn lock_readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
