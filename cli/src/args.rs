@@ -8,7 +8,8 @@ use pleach::store::{RunStatus, Timestamp};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Lists, inspects and steers durable runs, checks deploys, draws graphs, and shows what pleach does.
+/// Lists, inspects and steers durable runs, checks deploys, draws graphs, and shows what pleach
+/// does.
 #[derive(Debug, Parser)]
 #[command(name = "pleach", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 not found, 4 refused, 5 cannot reach, \
@@ -82,7 +83,7 @@ pub enum RunsWord {
     Pause(CommandArgs),
     /// Let a paused run continue
     Resume(CommandArgs),
-    /// Cancel a run for good
+    /// Cancel a run permanently
     Cancel(CancelArgs),
     /// Continue a run from an earlier record
     Rewind(RewindArgs),
@@ -101,7 +102,8 @@ pub enum RunsWord {
 /// The store of a command.
 #[derive(Debug, Args)]
 pub struct StoreArg {
-    /// The store: a SQLite file, sqlite:FILE, postgres://USER@HOST/DATABASE, or env:NAME for a variable with one of these
+    /// The store: a SQLite file, sqlite:FILE, postgres://USER@HOST/DATABASE, or env:NAME for a
+    /// variable with one of these
     #[arg(value_parser = Target::parse)]
     pub store: Target,
 }

@@ -6,7 +6,7 @@ use crate::output::escape::OneLine;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Colour, Output, Report, Style, Version};
 use crate::store::Access;
-use pleach::durable::{DeployCheck, DeployReport, EXPORT_FORMAT, GraphExport};
+use pleach::durable::{DeployCheck, DeployGroup, DeployReport, EXPORT_FORMAT, GraphExport, RunFit};
 use serde::Serialize;
 use std::io::Read as _;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub async fn run(args: CheckArgs, output: &Output) -> Result<(), Failure> {
     let check = previous.into_iter().fold(check, DeployCheck::previous);
     let report = check.run(&*store).await?;
     let unserved = report.unserved_runs() + report.runs_in_other_groups;
-    output.print(&CheckReport { version: Version, store: args.store.store.name(), unserved, report })?;
+    output.print(&CheckReport { store: args.store.store.name(), unserved, report })?;
     if unserved == 0 {
         Ok(())
     } else {
@@ -61,13 +61,62 @@ fn read(path: &Path) -> std::io::Result<String> {
     if text.len() as u64 > FILE_BYTES_MAX { Err(std::io::Error::other("it has more than 64 MiB")) } else { Ok(text) }
 }
 
-#[derive(Serialize)]
 struct CheckReport {
-    version: Version,
     store: String,
     unserved: u64,
-    #[serde(flatten)]
     report: DeployReport,
+}
+
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    version: Version,
+    store: &'a str,
+    unserved: u64,
+    checked: u64,
+    groups: Vec<GroupJson<'a>>,
+    runs_in_other_groups: u64,
+    is_cut: bool,
+}
+
+#[derive(Serialize)]
+struct GroupJson<'a> {
+    fit: RunFit,
+    graph: &'a str,
+    fingerprint: &'a str,
+    schema: u32,
+    node: Option<&'a str>,
+    runs: u64,
+    samples: &'a [String],
+}
+
+impl Serialize for CheckReport {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let DeployReport { checked, groups, runs_in_other_groups, is_cut, .. } = &self.report;
+        let json = CheckJson {
+            version: Version,
+            store: &self.store,
+            unserved: self.unserved,
+            checked: *checked,
+            groups: groups.iter().map(GroupJson::of).collect(),
+            runs_in_other_groups: *runs_in_other_groups,
+            is_cut: *is_cut,
+        };
+        json.serialize(serializer)
+    }
+}
+
+impl<'a> GroupJson<'a> {
+    fn of(group: &'a DeployGroup) -> Self {
+        Self {
+            fit: group.fit,
+            graph: &group.graph,
+            fingerprint: &group.fingerprint,
+            schema: group.schema,
+            node: group.node.as_deref(),
+            runs: group.runs,
+            samples: &group.samples,
+        }
+    }
 }
 
 impl Report for CheckReport {

@@ -7,7 +7,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// The exit codes of the command. They are part of its interface: the help and docs/cli.md list them.
+/// The exit codes of the command. They are part of its interface: the help and docs/cli.md list
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The command failed for a reason without its own code.
@@ -16,7 +17,8 @@ pub enum Status {
     Usage = 2,
     /// The named run, record, node or file does not exist.
     NotFound = 3,
-    /// The command was refused: the run has ended, is held by a driver, or nobody confirmed.
+    /// The command was refused: the run has ended, is held by a driver, or the change was not
+    /// confirmed.
     Refused = 4,
     /// The store or the process cannot be reached, or its version is not known.
     Unreachable = 5,

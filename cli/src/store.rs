@@ -27,8 +27,8 @@ pub enum Access {
 }
 
 impl Target {
-    /// Parses the argument STORE. A URL of another kind is rejected, so that a typing error does not
-    /// become a file name.
+    /// Parses the argument STORE. A URL of another kind is rejected, so that a typing error does
+    /// not become a file name.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.strip_prefix("env:") {
             Some(name) => {

@@ -7,8 +7,8 @@ use std::fmt;
 
 /// Shows `text` with every control character made visible, on one line.
 ///
-/// Line breaks become `\n`, other control characters `\xNN` or `\u{NNNN}`, and so do the characters that change the
-/// direction of text.
+/// Line breaks become `\n`, other control characters `\xNN` or `\u{NNNN}`, and so do the characters
+/// that change the direction of text.
 pub struct OneLine<'a>(pub &'a str);
 
 /// Shows `text` with control characters made visible, except line breaks and tabs.

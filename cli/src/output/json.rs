@@ -67,7 +67,8 @@ impl JsonText {
     }
 }
 
-/// Returns an object with the chosen fields. An unknown field is an error that lists the known ones.
+/// Returns an object with the chosen fields. An unknown field is an error that lists the known
+/// ones.
 fn chosen(object: &Object, fields: &[String]) -> Result<String, Failure> {
     let mut text = String::from("{");
     for (at, field) in fields.iter().enumerate() {

@@ -10,7 +10,8 @@
 //!
 //! Rules:
 //! 1. Results go to standard output, everything else to standard error.
-//! 2. JSON is the interface for programs: it has a version, and fields are only added. Text may change.
+//! 2. JSON is the interface for programs: it has a version, and fields are only added. Text may
+//!    change.
 //! 3. Every text that a program or a user wrote passes `escape`, or is JSON with escaped control
 //!    characters.
 //! 4. A closed pipe or a full device is an exit code, never a panic.

@@ -54,8 +54,8 @@ pub fn short(time: Duration) -> String {
     }
 }
 
-/// Parses a duration or a moment: `90s`, `2h`, `7d`, or a time such as `2026-11-17T09:30:00Z`. A duration means this long
-/// ago.
+/// Parses a duration or a moment: `90s`, `2h`, `7d`, or a time such as `2026-11-17T09:30:00Z`. A
+/// duration means this long ago.
 pub fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(duration) = parse_duration(text) {
         let now: Timestamp = SystemTime::now().into();

@@ -108,7 +108,7 @@ pub async fn delete(args: ChangeArgs, output: &Output) -> Result<(), Failure> {
     let (run, confirm) = open(args).await?;
     if !confirm.dry_run {
         let what = format!("{} run {} with {} records", run.info.status, quoted(run.id()), run.info.head);
-        confirm::ask(&format!("Delete the {what}, for good?"), "yes", confirm)?;
+        confirm::ask(&format!("Delete the {what} permanently?"), "yes", confirm)?;
         run.store.delete(run.id()).await.map_err(|error| with_advice(&run, error.into()))?;
     }
     print(&run, "delete", confirm.dry_run, None, None, None, output)
@@ -179,7 +179,8 @@ async fn count_ended(store: &OpenStore, unchanged_for: Duration) -> Result<(u64,
     Ok((count, false))
 }
 
-/// Removes ended runs in small calls, so that drivers do not wait. Shows the progress on a terminal.
+/// Removes ended runs in small calls, so that drivers do not wait. Shows the progress on a
+/// terminal.
 async fn remove_ended(store: &OpenStore, unchanged_for: Duration) -> Result<u64, Failure> {
     let (mut removed, is_terminal) = (0, std::io::stderr().is_terminal());
     loop {

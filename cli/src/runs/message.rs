@@ -81,7 +81,7 @@ pub async fn cancel(args: CancelArgs, output: &Output) -> Result<(), Failure> {
     let run = FoundRun::open(args.change.run, access(confirm.dry_run)).await?;
     check_open(&run)?;
     if !confirm.dry_run {
-        confirm::ask(&format!("Cancel run {} for good?", quoted(run.id())), "yes", confirm)?;
+        confirm::ask(&format!("Cancel run {} permanently?", quoted(run.id())), "yes", confirm)?;
     }
     let remote = run.remote();
     deliver(&run, "cancel", None, || remote.cancel(args.reason.clone()), confirm.dry_run, args.wait, output).await

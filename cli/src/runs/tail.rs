@@ -117,7 +117,8 @@ impl Tail<'_> {
     }
 }
 
-/// Returns whether the store may answer later. A file that was replaced is found by opening it again.
+/// Returns whether the store may answer later. A file that was replaced is found by opening it
+/// again.
 fn may_recover(error: &StoreError) -> bool {
     error.is_temporary() || matches!(error, StoreError::Unusable { .. })
 }

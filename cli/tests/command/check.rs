@@ -36,7 +36,7 @@ async fn check_finds_unserved_runs(place: Place) {
     for part in ["accept_fingerprints", "no graph has this name", "4 unfinished runs checked, 4 not served"] {
         assert!(unserved.out.contains(part), "{part}: {unserved:?}");
     }
-    let groups = check(&fixture.exports(&later_orders().export()), &["--jq", ".groups[].verdict"]);
+    let groups = check(&fixture.exports(&later_orders().export()), &["--jq", ".groups[].fit"]);
     assert_eq!(groups.out, "unknown_graph\nunknown_fingerprint\n");
     let mut piped =
         pleach(&["check", &fixture.store, "--graphs", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

@@ -1,7 +1,6 @@
 //! How the command behaves: help, wrong arguments, closed pipes, full devices, colours.
 
 use crate::fixture::{Fixture, Place, call, pleach};
-use std::io::Read as _;
 use std::process::Stdio;
 
 #[test]
@@ -50,12 +49,11 @@ fn wrong_arguments_are_refused_before_anything_is_opened() {
 async fn closed_pipe_is_an_exit_code() {
     let fixture = Fixture::full(Place::Sqlite).await;
     for arguments in [&["runs", "list", &fixture.store][..], &["man"], &["--help"], &["completions", "bash"]] {
-        let mut child = pleach(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Closed before the command writes.
-        drop(child.stdout.take());
-        let mut err = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(141), ""), "{arguments:?}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = pleach(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.as_str()), (Some(141), ""), "{arguments:?}");
     }
 }
 

@@ -122,7 +122,8 @@ async fn awkward_ids_and_texts_are_harmless(place: Place) {
             let rest = called.out.replace("\u{1b}[0m", "");
             let painted =
                 ["1", "2", "32", "33", "34"].iter().fold(rest, |text, code| text.replace(&format!("\u{1b}[{code}m"), ""));
-            // Red is used for failed and stuck runs, at the start of a word that this command wrote.
+            // Red is used for failed and stuck runs, at the start of a word that this command
+            // wrote.
             let painted = painted.replace("\u{1b}[31mfailed", "").replace("\u{1b}[31mstuck", "");
             assert!(!painted.contains(['\u{1b}', '\u{9b}']), "{arguments:?} {painted:?}");
         }

@@ -1,4 +1,5 @@
-//! The words that send messages: `answer`, `signal`, `pause`, `resume`, `cancel`; and `delete`, `prune`.
+//! The words that send messages: `answer`, `signal`, `pause`, `resume`, `cancel`; and `delete`,
+//! `prune`.
 
 use crate::fixture::{Fixture, Place, on_both_stores, orders, pleach, waits};
 use pleach::prelude::*;
