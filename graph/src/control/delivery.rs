@@ -147,9 +147,11 @@ async fn unconfirmed(store: &dyn Store, run: &str, name: String, waited: Duratio
 
 /// Reads what became of the message with this number.
 async fn message_state(store: &dyn Store, run: &str, name: &str, number: u64) -> Result<MessageState, RunControlError> {
+    // Before the inbox: a run that had ended by then takes nothing more. In the other order, it could
+    // take the message and end in between.
+    let info = store.head(run).await?;
     let untaken = store.inbox(run, number.saturating_sub(1)).await?;
     if untaken.first().is_some_and(|first| first.number == number) {
-        let info = store.head(run).await?;
         return match info.status {
             status if status.has_ended() => Err(RunControlError::from(StoreError::Ended { run: run.to_string(), status })),
             // The message stays in the inbox while the pause is in force.

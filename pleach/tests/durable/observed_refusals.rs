@@ -1,5 +1,6 @@
 //! O9: a message that a run refuses is reported to a sender that waits, and listed in the view.
 use crate::common::logged::logged;
+use crate::common::slow_store::SlowStore;
 use pleach::durable::{RunControlError, RunRemote};
 use pleach::graph::Policy;
 use pleach::prelude::*;
@@ -187,4 +188,25 @@ fn o9_refusal_is_logged_with_its_run_and_without_its_content() {
     let lines: Vec<String> = log.seen().into_iter().filter(|line| line.contains("logged run")).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with("WARN") && lines[0].contains("answer/approve") && !lines[0].contains("banana"), "{lines:?}");
+}
+
+/// The run takes its last message and ends between two reads of the waiting sender.
+#[test]
+fn o9_message_that_ends_the_run_is_confirmed() {
+    explore(0..20, |sim| {
+        let store = MemoryStore::on(sim.runtime());
+        let worker = Worker::new(&store).graph(&asking()).runtime(sim.runtime()).start().unwrap();
+        sim.run(async {
+            let direct = queued(sim, &store).await;
+            let slow = SlowStore::new(store.clone(), sim.runtime(), Duration::from_millis(500));
+            let early = RunRemote::new(&slow, "x").signal("more", &2).runtime(sim.runtime()).confirmed(SOON);
+            let answer = async {
+                sim.sleep(Duration::from_secs(3)).await;
+                direct.resume_with("approve", &serde_json::json!({ "ok": true })).await.unwrap();
+            };
+            let (early, ()) = futures::future::join(early, answer).await;
+            early.unwrap();
+            drop(worker);
+        });
+    });
 }
