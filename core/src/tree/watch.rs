@@ -19,6 +19,7 @@ use crate::base::time::Instant;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::tree::Tree;
 use crate::tree::any_ref::AnyRef;
+use crate::tree::facts::{MemberFacts, Work};
 use crate::tree::member::Member;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -95,7 +96,20 @@ impl Tree {
         if at != busy.at {
             (busy.at, busy.since) = (at, now);
         } else if running_for >= self.long_handler {
-            let message = member.facts().actor.map_or("", |actor| actor.message_type);
+            let MemberFacts { work, actor, .. } = member.facts();
+            match work {
+                Work::Handling(_) => {}
+                Work::Running | Work::Ready => {
+                    busy.since = now;
+                    return true;
+                }
+                // It is in a hook, which is no handler. The batch after the hook enters it again.
+                _ => {
+                    member.set_watched(false);
+                    return false;
+                }
+            }
+            let message = actor.map_or("", |actor| actor.message_type);
             let (path, message) = (member.node().path(), Cow::Borrowed(message));
             self.events.emit(EventKinds::STUCK_HANDLERS, || Event::Lint(Lint::StuckHandler { path, message, running_for }));
             member.mark_stuck(busy.since);

@@ -1,6 +1,7 @@
 //! O3: the sampler finds stuck handlers, costs a message nothing, and ends when no actor works.
 
 use crate::common::{Gate, Job, Log, TestActor};
+use pleach::BoxError;
 use pleach::events::{EventSubscription, Lint, Recovery, SubscriptionOptions};
 use pleach::prelude::*;
 use pleach::sim::{Sim, explore};
@@ -120,4 +121,47 @@ async fn o3_handler_that_blocks_its_thread_is_found_while_it_blocks() {
     release.send(()).unwrap();
     assert!(matches!(seen.recv().await, Some(Event::Recovered(Recovery::HandlerReturned { .. }))));
     system.shutdown(Duration::from_secs(5)).await.unwrap();
+}
+
+/// An actor whose first message fails or stops it, and whose next hook takes long.
+struct SlowHooks {
+    fails: bool,
+}
+
+impl Actor for SlowHooks {
+    type Msg = ();
+    type Error = BoxError;
+
+    async fn started(&mut self, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if cx.incarnation() > 0 {
+            cx.sleep(second() * 60).await;
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), BoxError> {
+        if self.fails {
+            return Err("on request".into());
+        }
+        cx.stop();
+        Ok(())
+    }
+
+    async fn stopped(&mut self, _exit: &Exit, cx: &mut Context<Self>) -> Result<(), BoxError> {
+        cx.sleep(second() * 60).await;
+        Ok(())
+    }
+}
+
+#[test]
+fn o3_slow_hook_is_not_a_stuck_handler() {
+    for fails in [false, true] {
+        let sim = Sim::new(1);
+        let system = sim.system("s");
+        let mut events = watch(&system);
+        let actor = system.spawn("a", Props::new(move || SlowHooks { fails })).unwrap();
+        actor.tell(()).unwrap();
+        sim.advance(second() * 10);
+        assert_eq!(take(&mut events), [], "fails: {fails}");
+    }
 }
