@@ -82,7 +82,7 @@ impl SystemLog {
                 let recorded = self.state().dead_letters.record(letter, || self.runtime.now());
                 match recorded {
                     Recorded::Write(summary) => write_dead_letters(&self.system, &summary),
-                    Recorded::SetTimer(at) => self.set_timer(at),
+                    Recorded::SetTimer(at) => self.set_timer(at, Self::write_due_letters),
                     Recorded::Counted => {}
                 }
                 return;
@@ -98,8 +98,8 @@ impl SystemLog {
     }
 
     fn write_decision(&self, failure: &FailureInfo, directive: SupervisorDirective) {
-        let (system, path, origin, reason) = (&self.system, failure.path(), failure.origin(), failure.reason());
-        let (incarnation, error_type) = (failure.incarnation(), error_type(reason));
+        let (system, path, origin) = (&self.system, failure.path(), failure.origin());
+        let (incarnation, error_type, reason) = (failure.incarnation(), error_type(failure.reason()), text(failure.reason()));
         match directive {
             SupervisorDirective::Restart => {
                 let (restarts, limit, window) = (failure.restarts(), failure.restart_limit(), failure.window());
@@ -107,17 +107,17 @@ impl SystemLog {
                 let when = if delay.is_zero() { "now".to_string() } else { format!("in {delay:?}") };
                 let of = limit.map_or_else(String::new, |limit| format!(" of {limit}"));
                 tracing::warn!(
-                    target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, %reason, restarts, limit,
+                    target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, reason, restarts, limit,
                     window_ms = window.as_millis() as u64, delay_ms = delay.as_millis() as u64,
                     "{path} failed and restarts {when} (restart {restarts}{of} in {window:?})"
                 );
             }
             SupervisorDirective::Resume => tracing::warn!(
-                target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, %reason,
+                target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, reason,
                 "{path} failed and continues with its state; the failed message is not handled again"
             ),
             SupervisorDirective::Stop if !self.gave_up_on(failure, |_| true) => tracing::warn!(
-                target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, %reason,
+                target: SUPERVISION, system, %path, %origin, incarnation, error.r#type = error_type, reason,
                 "{path} failed and its supervisor stops it; it is not restarted, and its messages become dead letters"
             ),
             // The supervisor that gave up, or the ancestor that decides next, writes the line.
@@ -127,29 +127,29 @@ impl SystemLog {
 
     fn write_gave_up(&self, gave_up: &GaveUp) {
         let GaveUp { supervisor, child, restarts, window, stopped, left, failure, .. } = gave_up;
-        let (system, reason) = (&self.system, failure.reason());
-        {
+        let (system, error_type, reason) = (&self.system, error_type(failure.reason()), text(failure.reason()));
+        // The error in it is a user's value: it leaves the lock before it is dropped.
+        let oldest = {
             let mut state = self.state();
-            if state.gave_up.len() == GAVE_UP_KEPT {
-                state.gave_up.pop_front();
-            }
             state.gave_up.push_back(gave_up.clone());
-        }
+            if state.gave_up.len() > GAVE_UP_KEPT { state.gave_up.pop_front() } else { None }
+        };
+        drop(oldest);
         tracing::error!(
-            target: SUPERVISION, system, %supervisor, %child, error.r#type = error_type(reason), %reason, restarts,
+            target: SUPERVISION, system, %supervisor, %child, error.r#type = error_type, reason, restarts,
             window_ms = window.as_millis() as u64, stopped, left,
             "{gave_up}; queued messages become dead letters. Fix the cause, or set a higher restart limit or a backoff"
         );
     }
 
     fn write_unhandled(&self, failure: &FailureInfo) {
-        let (origin, path, reason) = (failure.origin(), failure.path(), failure.reason());
+        let (origin, path, reason) = (failure.origin(), failure.path(), text(failure.reason()));
         if self.gave_up_on(failure, |gave_up| gave_up.supervisor == *path) {
             return;
         }
         tracing::error!(
             target: SUPERVISION, system = self.system, %origin, %path, incarnation = failure.incarnation(),
-            error.r#type = error_type(reason), %reason,
+            error.r#type = error_type(failure.reason()), reason,
             "{origin} failed and no supervisor handled it; it is not restarted, and the other children of {path} keep running"
         );
     }
@@ -204,15 +204,15 @@ impl SystemLog {
             Recovery::MailboxDrained { path, .. } => {
                 let now = self.runtime.now();
                 let due = self.state().mailboxes.drained(path, now);
-                due.into_iter().for_each(|at| self.set_timer(at));
+                due.into_iter().for_each(|at| self.set_timer(at, Self::write_ended_episodes));
             }
             _ => {}
         }
     }
 
-    /// Writes what is due at `at`, or when the system has ended. The timer keeps neither the log
-    /// nor the system alive.
-    fn set_timer(self: &Arc<Self>, at: Instant) {
+    /// Writes what is due at `at`, or the rest when the system has ended. The timer keeps neither the
+    /// log nor the system alive.
+    fn set_timer(self: &Arc<Self>, at: Instant, write_due: fn(&Arc<Self>)) {
         let Some(hub) = self.listener.get().and_then(ListenerHandle::hub) else { return };
         let mut end = hub.subscribe_with(SubscriptionOptions::new().kinds(EventKinds::NONE).capacity(1));
         let (log, mut sleep) = (Arc::downgrade(self), self.runtime.sleep_until(at));
@@ -225,7 +225,7 @@ impl SystemLog {
             })
             .await;
             if let Some(log) = log.upgrade() {
-                if has_ended { log.write_rest() } else { log.write_due() }
+                if has_ended { log.write_rest() } else { write_due(&log) }
             }
         }));
     }
@@ -236,13 +236,13 @@ impl SystemLog {
         rest.iter().for_each(|summary| write_dead_letters(&self.system, summary));
     }
 
-    fn write_due(self: &Arc<Self>) {
-        let now = self.runtime.now();
-        let (summaries, (ended, next)) = {
-            let mut state = self.state();
-            (state.dead_letters.take_due(now), state.mailboxes.take_ended(now))
-        };
+    fn write_due_letters(self: &Arc<Self>) {
+        let summaries = self.state().dead_letters.take_due(self.runtime.now());
         summaries.iter().for_each(|summary| write_dead_letters(&self.system, summary));
+    }
+
+    fn write_ended_episodes(self: &Arc<Self>) {
+        let (ended, next) = self.state().mailboxes.take_ended(self.runtime.now());
         for ended in ended {
             let (path, fills, lasted) = (&ended.path, ended.fills, ended.lasted);
             tracing::info!(
@@ -250,7 +250,7 @@ impl SystemLog {
                 "the mailbox of {path} has room again, after it filled up {fills} times within {lasted:?}"
             );
         }
-        next.into_iter().for_each(|at| self.set_timer(at));
+        next.into_iter().for_each(|at| self.set_timer(at, Self::write_ended_episodes));
     }
 }
 
@@ -285,6 +285,12 @@ fn wanted_kinds() -> EventKinds {
     kinds
 }
 
+/// Returns a text that contains the text of a user's error, which may panic. The line is written in
+/// any case.
+fn text(shown: &impl fmt::Display) -> String {
+    pleach_core::catch_panic(|| shown.to_string()).unwrap_or_else(|_| "the error panicked when its text was asked for".into())
+}
+
 /// Returns the value of `error.type`.
 fn error_type(reason: &Reason) -> &'static str {
     match reason {
@@ -313,7 +319,7 @@ fn write_lifecycle(system: &str, event: &Event) {
         Event::Resumed { path } => tracing::debug!(target: LIFECYCLE, system, %path, "{path} was resumed"),
         Event::Ended { path, exit } => {
             let exit_kind = exit_kind(exit);
-            tracing::debug!(target: LIFECYCLE, system, %path, exit = exit_kind, "{path} ended: {exit}");
+            tracing::debug!(target: LIFECYCLE, system, %path, exit = exit_kind, "{path} ended: {}", text(exit));
         }
         _ => {}
     }

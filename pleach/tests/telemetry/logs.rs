@@ -176,3 +176,33 @@ fn o3_no_line_shows_what_a_message_contains() {
     assert!(lines.iter().any(|line| line.target == "pleach::dead_letters"));
     assert!(!format!("{lines:?}").contains("987654"), "{lines:?}");
 }
+
+/// An error whose text cannot be made.
+#[derive(Debug)]
+struct NoText;
+
+impl std::fmt::Display for NoText {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("{INJECTED}")
+    }
+}
+
+impl std::error::Error for NoText {}
+
+#[test]
+fn o3_error_whose_text_panics_is_logged() {
+    quiet();
+    let (captured, _guard) = capture(Level::DEBUG);
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let workers = system.supervisor("workers", OneForOne::new().restart_limit(1, Duration::from_secs(5))).unwrap();
+    let actor = workers.spawn("a", Props::from_fn(|| (), |_, ()| Err(NoText))).unwrap();
+    (0..2).for_each(|_| drop(actor.tell(())));
+    sim.settle();
+    let (lines, others): (Vec<_>, Vec<_>) = captured.take_all().into_iter().partition(|line| line.target == SUPERVISION);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_parts(&lines[0], Level::WARN, &["/user/workers/a failed and restarts"]);
+    assert_parts(&lines[1], Level::ERROR, &["supervisor /user/workers gave up"]);
+    assert!(lines.iter().all(|line| line.field("reason").contains("panicked")), "{lines:?}");
+    assert!(others.iter().any(|line| line.message().contains("/user/workers/a ended")), "{others:?}");
+}

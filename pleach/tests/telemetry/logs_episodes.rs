@@ -169,3 +169,27 @@ fn o3_number_of_named_mailboxes_is_bounded() {
     assert_eq!(lines.len(), 257, "256 mailboxes, and a line that there are more");
     assert!(lines[256].message().starts_with("more than 256 mailboxes"), "{:?}", lines[256]);
 }
+
+#[test]
+fn o3_log_has_one_timer_for_mailboxes_and_one_for_each_reason() {
+    let (_captured, _guard) = capture(Level::INFO);
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let flood = || {
+        let (actor, gate) = waiting(&sim, &system, "dropping", Mailbox::bounded(4).drop_newest());
+        (0..8).for_each(|n| drop(actor.tell(Job::Note(n))));
+        gate.open();
+        sim.settle();
+        actor.stop();
+        sim.settle();
+    };
+    flood();
+    sim.advance(second() * 3);
+    let tasks = sim.tasks_alive();
+    for _ in 0..50 {
+        // The mailbox fills and drains, and messages are lost, again and again.
+        flood();
+        sim.advance(second() * 3);
+    }
+    assert!(sim.tasks_alive() <= tasks + 2, "{} after {tasks}", sim.tasks_alive());
+}
