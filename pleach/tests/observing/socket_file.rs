@@ -5,7 +5,7 @@ use crate::socket_folder::Folder;
 use pleach::Error;
 use pleach::inspect::{Client, InspectError, InspectOptions};
 use pleach::prelude::*;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
@@ -130,4 +130,15 @@ fn o1_socket_needs_a_tokio_runtime_with_io() {
     let _inside = without_io.enter();
     assert!(matches!(build(), Err(Error::Inspect(InspectError::NoRuntime))));
     assert_eq!(entries(&folder), 0);
+}
+
+/// Otherwise a process that found the stale file a moment ago would remove the new socket.
+#[tokio::test]
+async fn o1_new_socket_is_another_file_than_the_stale_one() {
+    let folder = Folder::new();
+    drop(UnixListener::bind(folder.socket()).unwrap());
+    let inode = || std::fs::symlink_metadata(folder.socket()).unwrap().ino();
+    let stale = inode();
+    let _system = folder.system();
+    assert_ne!(inode(), stale);
 }
