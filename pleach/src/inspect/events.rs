@@ -19,25 +19,47 @@ impl EventText {
     /// Describes an event. Texts of the program are shortened; message contents are described only
     /// as the program's `Props::describe` describes them.
     pub(super) fn of(event: &Event) -> Self {
-        let (kind, path, text) = match event {
-            Event::Started { path } => ("started", Some(path), format!("{path} started")),
-            Event::Restarted { path, incarnation } => {
-                ("restarted", Some(path), format!("{path} restarted, incarnation {incarnation}"))
-            }
-            Event::Suspended { path } => ("suspended", Some(path), format!("{path} was suspended")),
-            Event::Resumed { path } => ("resumed", Some(path), format!("{path} was resumed")),
-            Event::Ended { path, exit } => ("ended", Some(path), format!("{path} ended: {}", exit_text(exit))),
-            Event::Failed(failure) => ("failed", Some(failure.path()), failure.to_string()),
-            Event::Decided { failure, directive } => {
-                ("decided", Some(failure.path()), format!("decided {directive:?} after: {failure}"))
-            }
-            Event::GaveUp(gave_up) => ("gave_up", Some(&gave_up.supervisor), gave_up.to_string()),
-            Event::Unhandled(failure) => ("unhandled", Some(failure.path()), format!("unhandled: {failure}")),
-            Event::DeadLetter(letter) => ("dead_letter", Some(&letter.to), letter.to_string()),
-            Event::Lint(lint) => ("lint", lint_path(lint), format!("{lint:?}")),
-            other => ("other", None, format!("{other:?}")),
-        };
-        Self { kind, path: path.cloned(), text: shortened(text) }
+        let (kind, path) = (kind_of(event), path_of(event).cloned());
+        // It can contain the text of a user's error, which may panic.
+        let text = pleach_core::catch_panic(|| text_of(event))
+            .unwrap_or_else(|_| format!("{kind}; the error panicked when its text was asked for"));
+        Self { kind, path, text: shortened(text) }
+    }
+}
+
+/// Returns the name of an event's kind.
+fn kind_of(event: &Event) -> &'static str {
+    match event {
+        Event::Started { .. } => "started",
+        Event::Restarted { .. } => "restarted",
+        Event::Suspended { .. } => "suspended",
+        Event::Resumed { .. } => "resumed",
+        Event::Ended { .. } => "ended",
+        Event::Failed(_) => "failed",
+        Event::Decided { .. } => "decided",
+        Event::GaveUp(_) => "gave_up",
+        Event::Unhandled(_) => "unhandled",
+        Event::DeadLetter(_) => "dead_letter",
+        Event::Lint(_) => "lint",
+        _ => "other",
+    }
+}
+
+/// Describes an event in one sentence.
+fn text_of(event: &Event) -> String {
+    match event {
+        Event::Started { path } => format!("{path} started"),
+        Event::Restarted { path, incarnation } => format!("{path} restarted, incarnation {incarnation}"),
+        Event::Suspended { path } => format!("{path} was suspended"),
+        Event::Resumed { path } => format!("{path} was resumed"),
+        Event::Ended { path, exit } => format!("{path} ended: {}", exit_text(exit)),
+        Event::Failed(failure) => failure.to_string(),
+        Event::Decided { failure, directive } => format!("decided {directive:?} after: {failure}"),
+        Event::GaveUp(gave_up) => gave_up.to_string(),
+        Event::Unhandled(failure) => format!("unhandled: {failure}"),
+        Event::DeadLetter(letter) => letter.to_string(),
+        Event::Lint(lint) => format!("{lint:?}"),
+        other => format!("{other:?}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The inspection socket serves snapshots, members, top lists, health, rates and events.
 
-use crate::common::{Gate, Job, Log, TestActor, quiet};
+use crate::common::{Gate, INJECTED, Job, Log, TestActor, quiet};
 use crate::socket_folder::{Folder, path};
 use pleach::inspect::{
     Activity, ClientError, Followed, Health, MemberKind, PROTOCOL_VERSION, Problem, SnapshotRequest, TopBy, TopRequest,
@@ -221,4 +221,36 @@ async fn o1_socket_serves_until_everything_below_user_has_ended() {
     system.shutdown(Duration::from_secs(10)).await.unwrap();
     assert!(!folder.socket().exists());
     assert!(matches!(client.health().await, Err(ClientError::Io(_))));
+}
+
+/// An error whose text cannot be made.
+#[derive(Debug)]
+struct NoText;
+
+impl std::fmt::Display for NoText {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("{INJECTED}")
+    }
+}
+
+impl std::error::Error for NoText {}
+
+#[tokio::test]
+async fn o1_event_whose_text_panics_leaves_the_connection_open() {
+    quiet();
+    let folder = Folder::new();
+    let system = folder.system();
+    let mut client = folder.client().await;
+    client.follow(Some(&["failures", "lifecycle"])).await.unwrap();
+    let actor = system.spawn("a", Props::from_fn(|| (), |_, ()| Err(NoText)).restart(RestartPolicy::Temporary)).unwrap();
+    actor.tell(()).unwrap();
+    let mut texts = Vec::new();
+    while texts.len() < 3 {
+        match client.next_event().await.unwrap() {
+            Followed::Event(event) => texts.push(event.text),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(texts[1].starts_with("failed; the error panicked"), "{texts:?}");
+    assert!(client.health().await.is_ok());
 }
