@@ -7,8 +7,8 @@
 //!    limit, so it is not reported.
 //!
 //! A report is logged and sent as an event when it contains something new, and once when all is
-//! served again. The store is asked by one indexed query and one short list, not for each run. A
-//! store that fails is asked again later; the claims report the failure.
+//! served again. The store is asked by one indexed query and one short list for each graph, not for
+//! each run. A store that fails is asked again later; the claims report the failure.
 
 use crate::durable::deploy::{DeployCheck, DeployReport, GraphExport, RunFit};
 use crate::store::{Filter, OverdueRuns, RunStatus, StoreError};
@@ -18,7 +18,7 @@ use crate::worker::core::{CALL_MAX, WorkerCore};
 use crate::worker::event::WorkerEvent;
 use crate::worker::unserved::{StuckRun, UnservedProblem, UnservedRuns, UnservedVersion};
 use pleach_core::{ActorPath, HealthReport, Instant, Problem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -151,12 +151,18 @@ impl WorkerCore {
     /// Asks the store for runs that no worker serves.
     async fn find_unserved(&self) -> Result<UnservedRuns, StoreError> {
         let overdue = self.bounded(CALL_MAX, self.store.overdue(self.settings.unserved_after, LISTED_MAX)).await?;
-        let stuck = vec![Filter::Status(RunStatus::Stuck)];
-        let stuck = self.bounded(CALL_MAX, self.store.list(stuck, None, STUCK_MAX)).await?;
-        let is_known = |graph: &str| self.graphs.iter().any(|known| known.export.graph.name == graph);
-        let mut found = UnservedRuns { has_more_stuck: stuck.next.is_some(), ..UnservedRuns::default() };
-        let of_its_graphs = stuck.runs.into_iter().filter(|run| is_known(&run.graph));
-        found.stuck = of_its_graphs.map(|run| StuckRun { id: run.id, reason: run.trouble }).collect();
+        let mut found = UnservedRuns::default();
+        let names: BTreeSet<&str> = self.graphs.iter().map(|known| known.export.graph.name.as_str()).collect();
+        for name in names {
+            let filters = vec![Filter::Status(RunStatus::Stuck), Filter::Graph(name.to_string())];
+            let count = STUCK_MAX - found.stuck.len();
+            let stuck = self.bounded(CALL_MAX, self.store.list(filters, None, count)).await?;
+            found.has_more_stuck |= stuck.next.is_some();
+            found.stuck.extend(stuck.runs.into_iter().map(|run| StuckRun { id: run.id, reason: run.trouble }));
+            if found.stuck.len() >= STUCK_MAX {
+                break;
+            }
+        }
         let exports = self.exports();
         for OverdueRuns { graph, version, runs, damaged, has_more } in overdue {
             found.damaged.extend(damaged);

@@ -6,7 +6,7 @@ use pleach::durable::{Migrations, RunFit};
 use pleach::inspect::{Health, HealthReason};
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{MemoryStore, RunStatus, Store};
+use pleach::store::{Held, Lease, MemoryStore, Release, RunStatus, Store, TAKEOVERS_MAX, Wanted};
 use pleach::system::System;
 use pleach::worker::{RunningWorker, UnservedRuns, Worker, WorkerEvent};
 
@@ -240,6 +240,38 @@ fn o8_stuck_runs_and_unknown_graphs_are_reported() {
         fixture.store.delete("unknown").await.unwrap();
         fixture.sim.sleep(LIMIT).await;
         assert!(worker.unserved().is_empty() && fixture.system.health().is_healthy());
+        worker.close(Duration::ZERO).await;
+    });
+}
+
+/// Makes a run stuck, as repeated failures to execute it do.
+async fn make_stuck(store: &MemoryStore, run: &str) {
+    let lease = Lease { owner: "a worker".into(), length: LIMIT };
+    for _ in 0..=TAKEOVERS_MAX {
+        let wanted = Wanted::One { run: run.into(), force: false };
+        let Ok(claims) = store.claim(wanted, lease.clone()).await else { return };
+        let how = Release::Failed { reason: "on request".into(), delay: Duration::ZERO };
+        store.release(vec![Held::of(&claims[0].run)], how).await.unwrap();
+    }
+}
+
+#[test]
+fn o8_stuck_runs_of_other_graphs_do_not_hide_its_own() {
+    let fixture = Fixture::new();
+    let graph = new_graph("own");
+    fixture.sim.run(async {
+        fixture.enqueue(&graph, "own").await;
+        make_stuck(&fixture.store, "own").await;
+        for number in 0..150 {
+            let id = format!("other {number}");
+            fixture.enqueue(&old_graph("other"), &id).await;
+            make_stuck(&fixture.store, &id).await;
+        }
+        let worker = fixture.start("own", |worker| worker.graph(&graph));
+        fixture.sim.sleep(LIMIT * 2).await;
+        let unserved = worker.unserved();
+        assert_eq!(unserved.stuck.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["own"]);
+        assert!(!unserved.has_more_stuck);
         worker.close(Duration::ZERO).await;
     });
 }
