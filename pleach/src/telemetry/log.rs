@@ -8,10 +8,10 @@
 use super::dead_letters::{DeadLetters, INTERVAL, Recorded, Summary, reason_name};
 use super::mailboxes::{EPISODES_MAX, Filled, Mailboxes};
 use pleach_core::{
-    Event, EventKinds, Exit, FailureInfo, GaveUp, Instant, Lint, ListenerHandle, Reason, Recovery, Runtime,
+    ActorPath, Event, EventKinds, Exit, FailureInfo, GaveUp, Instant, Lint, ListenerHandle, Reason, Recovery, Runtime,
     SubscriptionOptions, SupervisorDirective, System,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,6 +29,9 @@ const LIFECYCLE: &str = "pleach::lifecycle";
 /// twice.
 const GAVE_UP_KEPT: usize = 16;
 
+/// How many stuck handlers are kept at once. Above that, the end of each long handler is written.
+const STUCK_KEPT_MAX: usize = 256;
+
 /// The log of one system.
 pub(crate) struct SystemLog {
     system: String,
@@ -43,6 +46,9 @@ struct State {
     dead_letters: DeadLetters,
     mailboxes: Mailboxes,
     gave_up: VecDeque<GaveUp>,
+    /// The actors whose handlers were written as stuck. A handler that only another listener has
+    /// timed has no line at its end.
+    stuck: BTreeSet<ActorPath>,
 }
 
 impl SystemLog {
@@ -178,11 +184,18 @@ impl SystemLog {
                     Filled::Known | Filled::Ignored => {}
                 }
             }
-            Lint::StuckHandler { path, message, running_for } => tracing::warn!(
-                target: HANDLER, system, %path, message_type = %message, running_ms = running_for.as_millis() as u64,
-                "{path} has been handling one message for {running_for:?} and handles no other meanwhile; move slow work to a \
-                 task, or give it a timeout"
-            ),
+            Lint::StuckHandler { path, message, running_for } => {
+                let mut state = self.state();
+                if state.stuck.len() < STUCK_KEPT_MAX {
+                    state.stuck.insert(path.clone());
+                }
+                drop(state);
+                tracing::warn!(
+                    target: HANDLER, system, %path, message_type = %message, running_ms = running_for.as_millis() as u64,
+                    "{path} has been handling one message for {running_for:?} and handles no other meanwhile; move slow work \
+                     to a task, or give it a timeout"
+                );
+            }
             Lint::AskCycle(cycle) => tracing::warn!(
                 target: WAITS, system, cycle = %Cycle(cycle),
                 "an ask closes a wait cycle and can only time out: {}", Cycle(cycle)
@@ -197,10 +210,18 @@ impl SystemLog {
 
     fn write_recovery(self: &Arc<Self>, recovery: &Recovery) {
         match recovery {
-            Recovery::HandlerReturned { path, message, ran_for } => tracing::info!(
-                target: HANDLER, system = self.system, %path, message_type = %message, ran_ms = ran_for.as_millis() as u64,
-                "{path} has finished the message that took {ran_for:?}, and handles others again"
-            ),
+            Recovery::HandlerReturned { path, message, ran_for } => {
+                let mut state = self.state();
+                let is_full = state.stuck.len() >= STUCK_KEPT_MAX;
+                let is_known = state.stuck.remove(path);
+                drop(state);
+                if is_known || is_full {
+                    tracing::info!(
+                        target: HANDLER, system = self.system, %path, message_type = %message, ran_ms = ran_for.as_millis() as u64,
+                        "{path} is no longer at the message that took {ran_for:?}: its handler returned, failed or was cancelled"
+                    );
+                }
+            }
             Recovery::MailboxDrained { path, .. } => {
                 let now = self.runtime.now();
                 let due = self.state().mailboxes.drained(path, now);
@@ -337,7 +358,7 @@ fn exit_kind(exit: &Exit) -> &'static str {
 }
 
 /// Writes a wait cycle as `/a -> /b -> /a`.
-struct Cycle<'a>(&'a [pleach_core::ActorPath]);
+struct Cycle<'a>(&'a [ActorPath]);
 
 impl fmt::Display for Cycle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -193,3 +193,27 @@ fn o3_log_has_one_timer_for_mailboxes_and_one_for_each_reason() {
     }
     assert!(sim.tasks_alive() <= tasks + 2, "{} after {tasks}", sim.tasks_alive());
 }
+
+/// A listener that has handlers timed adds no second line.
+#[test]
+fn o3_end_of_a_stuck_handler_is_logged_once() {
+    let (captured, _guard) = capture(Level::INFO);
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let _listener = system.hub().listen_to(EventKinds::LINTS, |_| {});
+    let (_actor, gate) = waiting(&sim, &system, "a", Mailbox::unbounded());
+    sim.advance(second() * 5);
+    gate.open();
+    sim.settle();
+    let lines = captured.take(HANDLER);
+    assert_eq!(lines.iter().map(|line| line.level).collect::<Vec<_>>(), [Level::WARN, Level::INFO], "{lines:?}");
+    // The sampler begins with an earlier message and looks too rarely to see this one: no line at all.
+    let (gate, actor) = (Gate::new(), TestActor::spawn(&system, "b"));
+    actor.tell(Job::Note(1)).unwrap();
+    sim.advance(second() / 2);
+    actor.tell(Job::Pass(gate.clone(), 2)).unwrap();
+    sim.advance(second() * 6 / 5);
+    gate.open();
+    sim.settle();
+    assert_eq!(captured.take(HANDLER).len(), 0);
+}

@@ -101,20 +101,25 @@ impl AnyCell {
     #[cold]
     fn last_handler_returned(&self) {
         let word = self.mailbox.control_word();
-        if word & control::TIME_HANDLERS != 0 {
-            self.stop_stopwatch();
-        }
         if word & control::STUCK != 0 {
             self.report_unstuck();
         }
+        if word & control::TIME_HANDLERS != 0 {
+            self.stop_stopwatch();
+        }
     }
 
-    /// Reports that a handler that was stuck has returned. The actor may be watched again.
+    /// Reports that a handler that was stuck has returned, unless its stopwatch does. The actor may
+    /// be watched again.
     #[cold]
     pub(super) fn report_unstuck(&self) {
         self.mailbox.clear_bits(control::STUCK);
         self.mailbox.set_owner_flag(WATCHED, false);
-        if let Some(since) = self.set_stuck_since(None) {
+        let Some(since) = self.set_stuck_since(None) else { return };
+        let stopwatch = self.set_stopwatch(None);
+        let is_timed = stopwatch.as_ref().is_some_and(|stopwatch| self.time_over_limit(stopwatch).is_some());
+        drop(self.set_stopwatch(stopwatch));
+        if !is_timed {
             self.report_returned(self.node().runtime().now().since(since));
         }
     }
