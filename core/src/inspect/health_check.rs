@@ -95,7 +95,8 @@ fn runs_again(member: &Arc<dyn Member>, give_up: &GiveUp) -> bool {
 /// Looks at the members that were not well, and at the next ones of the tree. Returns the reasons,
 /// and how many do not fit.
 fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<HealthReason>, u64) {
-    let (position, before) = tree.observed.sweep.with(|sweep| (sweep.position.take(), core::mem::take(&mut sweep.suspects)));
+    // The suspects stay in the list meanwhile, for a call that comes at the same time.
+    let (position, before) = tree.observed.sweep.with(|sweep| (sweep.position.take(), sweep.suspects.clone()));
     let mut look = Look { tree, now, suspects: BTreeMap::new(), reasons: Vec::new(), left_out: 0 };
     for member in before.values().filter_map(Weak::upgrade) {
         if member.node().exit().is_none() {
@@ -120,12 +121,15 @@ fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<He
         }
     }
     let Look { suspects, reasons, left_out, .. } = look;
-    // Members are dropped outside of the lock.
-    let replaced = tree.observed.sweep.with(|sweep| {
+    tree.observed.sweep.with(|sweep| {
         sweep.position = next;
-        core::mem::replace(&mut sweep.suspects, suspects)
+        // Only what this call has looked at changes. At most twice the limit, if calls come at the
+        // same time.
+        sweep.suspects.retain(|number, _| !before.contains_key(number) || suspects.contains_key(number));
+        if sweep.suspects.len() < SUSPECTS_MAX {
+            sweep.suspects.extend(suspects);
+        }
     });
-    drop(replaced);
     (reasons, left_out)
 }
 

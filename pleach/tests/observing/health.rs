@@ -6,6 +6,8 @@ use pleach::inspect::{HEALTH_REPORTS_MAX, Health, HealthLimits, HealthReason, Pr
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::supervise::RestartLimitScope;
+use pleach::system::RootContext;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn props() -> Props<TestActor> {
@@ -276,4 +278,68 @@ fn o2_health_survives_json() {
     let json = serde_json::to_value(&health).unwrap();
     assert_eq!((&json["status"], &json["reasons"][0]["kind"]), (&"degraded".into(), &"reported".into()));
     assert_eq!(serde_json::from_value::<Health>(json).unwrap(), health);
+}
+
+/// An error whose text asks for the health, as a second probe does at the same moment.
+struct Asks(Arc<Mutex<Option<RootContext>>>, Log<Health>);
+
+impl std::fmt::Debug for Asks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Asks")
+    }
+}
+
+impl std::fmt::Display for Asks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let root = self.0.lock().unwrap().take();
+        root.iter().for_each(|root| self.1.push(root.health()));
+        f.write_str("asks")
+    }
+}
+
+impl std::error::Error for Asks {}
+
+/// Fails with its first message, and waits for ever with the second one.
+struct FailsOnce(Arc<Mutex<Option<RootContext>>>, Log<Health>);
+
+impl Actor for FailsOnce {
+    type Msg = ();
+    type Error = Asks;
+
+    async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), Asks> {
+        if cx.incarnation() == 0 {
+            return Err(Asks(Arc::clone(&self.0), self.1.clone()));
+        }
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn o2_two_calls_at_once_report_the_same_reasons() {
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    let (root, seen) = (Arc::new(Mutex::new(None)), Log::new());
+    let (asks, log) = (Arc::clone(&root), seen.clone());
+    let first = system.spawn("first", Props::new(move || FailsOnce(Arc::clone(&asks), log.clone()))).unwrap();
+    (0..2).for_each(|_| first.tell(()).unwrap());
+    // More members than one call looks at.
+    for number in 0..20_500 {
+        TestActor::spawn(&system, &number.to_string());
+    }
+    let full = system.spawn("full", props().mailbox(Mailbox::bounded(1))).unwrap();
+    full.tell(Job::Pass(Gate::new(), 0)).unwrap();
+    sim.settle();
+    full.tell(Job::Note(1)).unwrap();
+    for _ in 0..6 {
+        system.health();
+        sim.run(sim.sleep(seconds(3)));
+    }
+    let is_full = |health: &Health| health.reasons().iter().any(|reason| matches!(reason, HealthReason::MailboxFull { .. }));
+    assert!(is_full(&system.health()));
+    *root.lock().unwrap() = Some(system.root());
+    for _ in 0..4 {
+        assert!(is_full(&system.health()));
+    }
+    let inner = seen.take();
+    assert!(matches!(&inner[..], [health] if is_full(health)), "{inner:?}");
 }
