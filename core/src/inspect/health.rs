@@ -185,6 +185,7 @@ impl fmt::Display for HealthReason {
                 match (left, stopped) {
                     (0, 1) => f.write_str("its only child stopped and stays stopped; "),
                     (0, stopped) => write!(f, "{stopped} children stopped and stay stopped; "),
+                    (1, _) => f.write_str("that child stays stopped, 1 other continues; "),
                     (left, _) => write!(f, "that child stays stopped, {left} others continue; "),
                 }?;
                 f.write_str("remove the cause of the failures, then start it again")

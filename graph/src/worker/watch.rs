@@ -63,7 +63,7 @@ impl Watch {
     /// Notes a run that a newer version wrote.
     pub(super) fn note_too_new(&self, run: &str, now: Instant) {
         let mut state = self.lock();
-        if state.too_new.len() < STUCK_MAX {
+        if state.too_new.len() < STUCK_MAX || state.too_new.contains_key(run) {
             state.too_new.insert(run.to_string(), now);
         }
     }

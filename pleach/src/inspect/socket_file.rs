@@ -43,8 +43,8 @@ impl SocketFile {
         }
         let own = fs::metadata(&private.0).map_err(failed)?.uid();
         check_directory(path, &fs::metadata(directory).map_err(failed)?, own)?;
-        // Before the stale file is removed: otherwise the new socket could get its inode, and another
-        // process that starts now would take it for the stale file.
+        // Before the stale file is removed: otherwise the new socket could get its inode, and
+        // another process that starts now would take it for the stale file.
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         remove_stale(path, own)?;
         fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(failed)?;

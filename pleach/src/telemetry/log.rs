@@ -88,7 +88,7 @@ impl SystemLog {
                 let recorded = self.state().dead_letters.record(letter, || self.runtime.now());
                 match recorded {
                     Recorded::Write(summary) => write_dead_letters(&self.system, &summary),
-                    Recorded::SetTimer(at) => self.set_timer(at, Self::write_due_letters),
+                    Recorded::SetTimer(at) => self.set_timer(at, Self::write_due_summaries),
                     Recorded::Counted => {}
                 }
                 return;
@@ -231,8 +231,8 @@ impl SystemLog {
         }
     }
 
-    /// Writes what is due at `at`, or the rest when the system has ended. The timer keeps neither the
-    /// log nor the system alive.
+    /// Writes what is due at `at`, or the rest when the system has ended. The timer keeps neither
+    /// the log nor the system alive.
     fn set_timer(self: &Arc<Self>, at: Instant, write_due: fn(&Arc<Self>)) {
         let Some(hub) = self.listener.get().and_then(ListenerHandle::hub) else { return };
         let mut end = hub.subscribe_with(SubscriptionOptions::new().kinds(EventKinds::NONE).capacity(1));
@@ -257,7 +257,7 @@ impl SystemLog {
         rest.iter().for_each(|summary| write_dead_letters(&self.system, summary));
     }
 
-    fn write_due_letters(self: &Arc<Self>) {
+    fn write_due_summaries(self: &Arc<Self>) {
         let summaries = self.state().dead_letters.take_due(self.runtime.now());
         summaries.iter().for_each(|summary| write_dead_letters(&self.system, summary));
     }

@@ -207,7 +207,7 @@ fn o3_end_of_a_stuck_handler_is_logged_once() {
     sim.settle();
     let lines = captured.take(HANDLER);
     assert_eq!(lines.iter().map(|line| line.level).collect::<Vec<_>>(), [Level::WARN, Level::INFO], "{lines:?}");
-    // The sampler begins with an earlier message and looks too rarely to see this one: no line at all.
+    // The sampler begins with an earlier message and does not see this one: no line at all.
     let (gate, actor) = (Gate::new(), TestActor::spawn(&system, "b"));
     actor.tell(Job::Note(1)).unwrap();
     sim.advance(second() / 2);
