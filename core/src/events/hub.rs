@@ -25,12 +25,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::AtomicUsize as CoreAtomicUsize;
 
-/// How many trees have a listener for long handlers, for stuck handlers, and for lifecycle events.
+/// How many trees have a listener for long handlers, for stuck handlers, for one of these two, and
+/// for lifecycle events.
 ///
 /// These are hints for the hot path: while a hint is 0, no batch of messages and no start or end
 /// has to look up the listeners of its tree. While it is not 0, each tree checks its own listeners.
 static TREES_TIMING_HANDLERS: CoreAtomicUsize = CoreAtomicUsize::new(0);
 static TREES_WATCHING_HANDLERS: CoreAtomicUsize = CoreAtomicUsize::new(0);
+static TREES_OBSERVING_HANDLERS: CoreAtomicUsize = CoreAtomicUsize::new(0);
 static TREES_WANTING_LIFECYCLE: CoreAtomicUsize = CoreAtomicUsize::new(0);
 
 /// Returns whether any tree of the process wants long handlers, so that handlers may have to be
@@ -44,6 +46,13 @@ pub(crate) fn any_tree_times_handlers() -> bool {
 #[inline]
 pub(crate) fn any_tree_watches_handlers() -> bool {
     TREES_WATCHING_HANDLERS.load(Ordering::Relaxed) != 0
+}
+
+/// Returns whether any tree of the process wants long or stuck handlers: the only check of a batch
+/// of messages.
+#[inline]
+pub(crate) fn any_tree_observes_handlers() -> bool {
+    TREES_OBSERVING_HANDLERS.load(Ordering::Relaxed) != 0
 }
 
 /// Returns whether any tree of the process wants lifecycle events.
@@ -306,12 +315,13 @@ impl Events {
 }
 
 fn update_hints(before: u32, after: u32) {
-    for (kind, trees) in [
+    for (kinds, trees) in [
         (EventKinds::LONG_HANDLERS, &TREES_TIMING_HANDLERS),
         (EventKinds::STUCK_HANDLERS, &TREES_WATCHING_HANDLERS),
+        (EventKinds::LONG_HANDLERS | EventKinds::STUCK_HANDLERS, &TREES_OBSERVING_HANDLERS),
         (EventKinds::LIFECYCLE, &TREES_WANTING_LIFECYCLE),
     ] {
-        let wanted = |bits| bits & kind.bits() != 0;
+        let wanted = |bits| bits & kinds.bits() != 0;
         match (wanted(before), wanted(after)) {
             (false, true) => drop(trees.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(trees.fetch_sub(1, Ordering::Relaxed)),

@@ -14,7 +14,7 @@
 //!    Each report is followed by one that it has returned, failed or was dropped.
 
 use crate::actor::cell::optional_state::{Stopwatch, WATCHED};
-use crate::actor::cell::{AnyCell, Cell, CellOf};
+use crate::actor::cell::{AnyCell, Cell};
 use crate::events::event::{Event, EventKinds, Lint, Recovery};
 use crate::events::hub;
 use crate::mailbox::control;
@@ -25,14 +25,52 @@ use alloc::boxed::Box;
 use core::task::{Context, Waker};
 use core::time::Duration;
 
-impl<S: ?Sized> CellOf<S> {
-    /// At the start of a batch: enables the measurement if any tree has a listener for long
-    /// handlers.
+impl<M: Send + 'static> Cell<M> {
+    /// At the start of a batch: prepares what listeners for long or stuck handlers need.
     #[inline]
     pub(super) fn begin_batch(&self) {
+        if hub::any_tree_observes_handlers() {
+            self.any().begin_observed_batch();
+        }
+    }
+
+    /// As [`MessageQueue::take_single`](crate::mailbox::queue::MessageQueue::take_single), but
+    /// returns `None` if a listener may want the handler's time.
+    #[inline]
+    pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
+        if hub::any_tree_observes_handlers() && self.any().begin_observed_single() {
+            return None;
+        }
+        self.mailbox.take_single(waker)
+    }
+}
+
+impl AnyCell {
+    /// Enables the measurement if any tree has a listener for long handlers, and enters the actor
+    /// into the list of busy actors if its tree has one. Not inlined, so that the loop over messages
+    /// needs no registers for it.
+    #[cold]
+    #[inline(never)]
+    fn begin_observed_batch(&self) {
         if hub::any_tree_times_handlers() {
             self.mailbox.raise_silently(control::TIME_HANDLERS);
         }
+        self.watch_if_wanted();
+    }
+
+    /// As [`begin_observed_batch`](Self::begin_observed_batch), for a single message. Returns true
+    /// if its handler may have to be timed, which needs a batch.
+    #[cold]
+    #[inline(never)]
+    fn begin_observed_single(&self) -> bool {
+        if hub::any_tree_times_handlers() {
+            return true;
+        }
+        self.watch_if_wanted();
+        false
+    }
+
+    fn watch_if_wanted(&self) {
         if hub::any_tree_watches_handlers() && !self.mailbox.owner_flag(WATCHED) {
             watch_batch(self.node(), self.mailbox.progress_of_next());
         }
@@ -50,21 +88,6 @@ fn watch_batch(node: &Node, at: watch::Progress) {
         && !member.set_watched(true)
     {
         tree.watch_handler(&member, at);
-    }
-}
-
-impl<M: Send + 'static> Cell<M> {
-    /// As [`MessageQueue::take_single`](crate::mailbox::queue::MessageQueue::take_single), but
-    /// returns `None` if a listener may want the handler's time.
-    #[inline]
-    pub(super) fn take_single(&self, waker: &Waker) -> Option<M> {
-        if hub::any_tree_times_handlers() {
-            return None;
-        }
-        if hub::any_tree_watches_handlers() && !self.mailbox.owner_flag(WATCHED) {
-            watch_batch(self.node(), self.mailbox.progress_of_next());
-        }
-        self.mailbox.take_single(waker)
     }
 }
 
