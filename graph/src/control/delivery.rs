@@ -147,8 +147,8 @@ async fn unconfirmed(store: &dyn Store, run: &str, name: String, waited: Duratio
 
 /// Reads what became of the message with this number.
 async fn message_state(store: &dyn Store, run: &str, name: &str, number: u64) -> Result<MessageState, RunControlError> {
-    // Before the inbox: a run that had ended by then takes nothing more. In the other order, it could
-    // take the message and end in between.
+    // Before the inbox: a run that had ended by then takes nothing more. In the other order, it
+    // could take the message and end in between.
     let info = store.head(run).await?;
     let untaken = store.inbox(run, number.saturating_sub(1)).await?;
     if untaken.first().is_some_and(|first| first.number == number) {

@@ -74,7 +74,7 @@ fn o2_supervisor_that_gave_up_is_a_reason_until_its_child_runs_again() {
     assert_eq!(
         only(&health).to_string(),
         "supervisor /user/workers gave up on /user/workers/failing 3.0s ago after 1 restarts in 60s; \
-         that child stays stopped, 1 others continue; remove the cause of the failures, then start it again"
+         that child stays stopped, 1 other continues; remove the cause of the failures, then start it again"
     );
     assert!(health.is_ready());
     supervisor.spawn("failing", props()).unwrap();
