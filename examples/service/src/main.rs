@@ -74,8 +74,8 @@ async fn order(State(service): State<Service>, Path(item): Path<u32>) -> Result<
     price.map(|price| price.to_string()).map_err(|error| (StatusCode::SERVICE_UNAVAILABLE, error.to_string()))
 }
 
-/// Readiness: the system is up, no reported problem blocks it, and the stock runs. The body says what
-/// is wrong and what to do.
+/// Readiness: the system is up, no reported problem blocks it, and the stock runs. The body says
+/// what is wrong and what to do.
 async fn ready(State(service): State<Service>) -> (StatusCode, String) {
     let health = service.root.health();
     let is_ready = health.is_ready() && service.stock.exit().is_none();

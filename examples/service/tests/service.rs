@@ -63,5 +63,5 @@ async fn o5_service_is_ready_counts_logs_and_stops_on_sigterm() {
     process.stderr.take().unwrap().read_to_string(&mut log).await.unwrap();
     assert!(rest.contains("stopped: 5 accepted = 1 handled + 4 failed + 0 dead-lettered"), "{rest}");
     assert!(log.contains("WARN pleach::supervision: /user/stock failed and restarts now"), "{log}");
-    assert!(log.contains("reason=item 0 does not exist"), "{log}");
+    assert!(log.contains("reason=\"item 0 does not exist\""), "{log}");
 }

@@ -3,8 +3,8 @@
 use super::Log;
 use std::sync::LazyLock;
 
-/// All log events of this process up to level `INFO`, as `LEVEL field=value ..`. Call this before the first event:
-/// `tracing` caches for each call site whether a subscriber wants it.
+/// All log events of this process up to level `INFO`, as `LEVEL field=value ..`. Call this before
+/// the first event: `tracing` caches for each call site whether a subscriber wants it.
 pub fn logged() -> &'static Log<String> {
     static LOGGED: LazyLock<Log<String>> = LazyLock::new(|| {
         let log = Log::new();

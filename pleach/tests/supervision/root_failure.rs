@@ -32,7 +32,7 @@ fn e3_unhandled_failure_is_logged_counted_and_reported() {
     let mut logged = logged().take();
     logged.retain(|line| !line.starts_with("DEBUG") && line.contains(&NUMBER.to_string()));
     assert_eq!(logged.len(), 1, "{logged:?}");
-    for part in ["ERROR", "origin=/user/supervisor-9999/actor", "path=/user ", "reason=no"] {
+    for part in ["ERROR", "origin=/user/supervisor-9999/actor", "path=/user ", "reason=\"no\""] {
         assert!(logged[0].contains(part), "{part} in {logged:?}");
     }
     assert_eq!((system.unhandled(), system.failures()), (1, 1));

@@ -47,8 +47,8 @@ impl<M: Send + 'static> Cell<M> {
 
 impl AnyCell {
     /// Enables the measurement if any tree has a listener for long handlers, and enters the actor
-    /// into the list of busy actors if its tree has one. Not inlined, so that the loop over messages
-    /// needs no registers for it.
+    /// into the list of busy actors if its tree has one. Not inlined, so that the loop over
+    /// messages needs no registers for it.
     #[cold]
     #[inline(never)]
     fn begin_observed_batch(&self) {
