@@ -217,8 +217,7 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     /// Slow path of a `tell`: the mailbox may be full, and may drop a message. Takes the message
-    /// out of its slot. A message that is passed by value and only read is kept in memory by the
-    /// compiler for the fast path too, which costs a tell two to four instructions.
+    /// out of its slot, so that the fast path need not keep it in memory.
     #[cold]
     fn tell_slow(&self, slot: &mut Option<M>, priority: Priority) -> Result<(), SendError<M>> {
         let Some(message) = slot.take() else { return Ok(()) };

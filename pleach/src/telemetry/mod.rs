@@ -30,6 +30,7 @@ pub use instruments::Instruments;
 #[cfg(feature = "metrics")]
 pub use metrics::{ACTOR_LABELS_MAX, SystemMetrics};
 
+pub use pleach_core::{HandledMessage, HandlerOutcome, HandlerSpan, Instrument, SendContext};
 #[cfg(all(feature = "spans", feature = "graph"))]
 pub use pleach_graph::TRACEPARENT_TAG;
 
