@@ -220,6 +220,8 @@ impl<M: Send + 'static> Receiver<M> {
             match mailbox.refill(&mut self.batch, true, waker) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Refill::Ended) => return Poll::Ready(Received::End),
+                // As `apply_control` does: a backlog that has ended is reported once.
+                Poll::Ready(Refill::Control) => drop(mailbox.any().clear_bits(control::DRAINED)),
                 Poll::Ready(_) => {}
             }
         }

@@ -115,7 +115,10 @@ fn loom_a4_waiting_send_against_a_suspended_receiver() {
         let sender = thread::spawn(move || block_on(Sending::new(&to, 2)));
         let mut receiver = Receiver::of(&cell);
         assert_eq!(receiver.next(), Received::Message);
-        assert!(cell.mailbox().any().poll_control(Waker::noop()).is_pending());
+        // The end of the backlog is control, too: it is applied, and the receiver parks again.
+        while cell.mailbox().any().poll_control(Waker::noop()).is_ready() {
+            cell.mailbox().any().clear_bits(control::DRAINED);
+        }
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
         assert_eq!(cell.mailbox().any().len(), 1);
     });
