@@ -39,7 +39,7 @@ pub struct MemberInfo {
     pub depth: u32,
     /// What the member is doing at the moment.
     pub activity: Activity,
-    /// What it awaits, at most eight waits: whom it asks, whose exit or room it waits for.
+    /// What it awaits, at most eight waits: an answer, an exit, room in a mailbox.
     pub waits: Vec<WaitInfo>,
     /// How many further waits are not listed.
     pub waits_left_out: u32,

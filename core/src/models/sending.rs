@@ -117,7 +117,8 @@ fn loom_a4_waiting_send_against_a_suspended_receiver() {
         assert_eq!(receiver.next(), Received::Message);
         // The end of the backlog is control, too: it is applied, and the receiver parks again.
         while cell.mailbox().any().poll_control(Waker::noop()).is_ready() {
-            cell.mailbox().any().clear_bits(control::DRAINED);
+            let word = cell.mailbox().any().clear_bits(control::DRAINED);
+            assert_ne!(word & control::DRAINED, 0, "no other bit keeps it from parking");
         }
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
         assert_eq!(cell.mailbox().any().len(), 1);
