@@ -1,5 +1,6 @@
 //! The arguments of the command.
 
+use crate::live::args::{HealthArgs, WhyArgs};
 use crate::output::ColourWhen;
 use crate::output::times::{parse_duration, parse_since};
 use crate::store::Target;
@@ -51,6 +52,10 @@ pub enum Word {
     Runs(Box<RunsWord>),
     /// Say which stored runs the graphs of a new program would not serve
     Check(CheckArgs),
+    /// Say whether a running process does its work; exit code 0 healthy, 7 degraded, 5 down
+    Health(HealthArgs),
+    /// Say why a member of a process, or a stored run, does not continue: the deepest cause first
+    Why(WhyArgs),
     /// Draw a graph that a program exported
     #[command(subcommand)]
     Graph(GraphWord),

@@ -6,7 +6,9 @@
 //! | `failure` | exit codes, and what to do after a failure |
 //! | `output` | text, JSON, tables, times |
 //! | `store` | opening the store that an argument names |
+//! | `socket` | the connection to a running process |
 //! | `runs` | the words of `pleach runs` |
+//! | `live` | the words that look at a running process |
 //! | `check`, `drawing` | `pleach check` and `pleach graph render` |
 //! | `demo` | `pleach demo` |
 
@@ -15,8 +17,10 @@ mod check;
 mod demo;
 mod drawing;
 mod failure;
+mod live;
 mod output;
 mod runs;
+mod socket;
 mod store;
 
 use args::{Cli, Format, GraphWord, Word};
@@ -58,6 +62,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Word::Demo => on_threads(demo::run()),
         Word::Runs(word) => on_one_thread(runs::run(*word, &output)),
         Word::Check(args) => on_one_thread(check::run(args, &output)),
+        Word::Health(args) => on_one_thread(live::health::run(args, &output)),
+        Word::Why(args) => on_one_thread(live::why::run(args, &output)),
         Word::Graph(GraphWord::Render(args)) => on_one_thread(drawing::render(args)),
         Word::Completions { shell } => {
             let mut script = Vec::new();
