@@ -38,7 +38,7 @@
 //! | `STASH_CHANGED` | `stash`, `unstash` | `settle_stash` |
 //! | `TIME_HANDLERS` | `begin_batch`, `time_next_handler` | `stop_stopwatch` |
 //! | `BEHAVIOUR` | `become_with` | `unbecome`, end of the incarnation |
-//! | `DRAINED` | the queue, once a reported backlog is below half | `apply_control` |
+//! | `DRAINED` | the queue, once a reported backlog is below half | `report_drained` |
 //! | `STUCK` | the sampler of `tree::watch`, with a wake-up | `report_unstuck` |
 //! | `INSTRUMENTED` | `carry_contexts`, before the first message | never |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |

@@ -61,6 +61,16 @@ impl<S: MessageStore + ?Sized, U: Default> QueueState<S, U> {
         if self.is_high_water_reported(room, control_word) { room } else { room.saturating_sub(self.room_above_high_water()) }
     }
 
+    /// Sets the control bit of a backlog that has ended. A receiver that is about to park calls this
+    /// before it checks the control word. To refresh the credits is not enough: a chunk without
+    /// memory has none, whatever the mark.
+    pub(super) fn note_end_of_backlog(&mut self, taken: &AtomicUsize, control_word: &AtomicU32) {
+        if self.high_water_reported {
+            let room = self.room(taken);
+            self.is_high_water_reported(room, control_word);
+        }
+    }
+
     /// Returns true if the mark was reported, and at most half of the capacity was free ever since.
     fn is_high_water_reported(&mut self, room: u32, control_word: &AtomicU32) -> bool {
         if self.high_water_reported && room > self.capacity / 2 && self.overflow != Overflow::Conflate {

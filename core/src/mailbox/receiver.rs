@@ -60,10 +60,7 @@ impl<U: Default, H> AnyQueue<U, H> {
 
     /// Decides what a receiver does that has found no message. It parks only if `may_park`.
     pub(super) fn without_message(&self, state: &mut AnyQueueState<U>, may_park: bool) -> WithoutMessage {
-        if state.high_water_reported {
-            // The backlog has ended, which sets a control bit.
-            state.refresh_credits(&self.taken, &self.control_word);
-        }
+        state.note_end_of_backlog(&self.taken, &self.control_word);
         if self.control_word() & !control::PASSIVE != 0 {
             return WithoutMessage::Control;
         }
@@ -103,10 +100,12 @@ impl<U: Default, H> AnyQueue<U, H> {
         let mut old = None;
         let mut admitted = Vec::new();
         let polled = self.state.with(|state| {
+            // Both may set a control bit, so they come before the check.
+            admitted = self.admit_locked(state);
+            state.note_end_of_backlog(&self.taken, &self.control_word);
             if state.closed || self.control_word() & !control::PASSIVE != 0 {
                 return Poll::Ready(());
             }
-            admitted = self.admit_locked(state);
             state.receiver = ReceiverState::Suspended;
             old = state.store_waker(waker);
             Poll::Pending
@@ -121,10 +120,11 @@ impl<U: Default, H> AnyQueue<U, H> {
     pub(crate) fn park_until_control_changes(&self, waker: &Waker, seen: u32, seen_closed: bool) -> bool {
         let (mut old, mut admitted) = (None, Vec::new());
         let parked = self.state.with(|state| {
+            admitted = self.admit_locked(state);
+            state.note_end_of_backlog(&self.taken, &self.control_word);
             if self.control_word() != seen || state.closed != seen_closed {
                 return false;
             }
-            admitted = self.admit_locked(state);
             state.receiver = ReceiverState::Suspended;
             old = state.store_waker(waker);
             true

@@ -9,8 +9,8 @@ use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
 use crate::mailbox::queue::WhenFull;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Priority, control};
-use crate::models::{ManualRuntime, Received, Receiver, block_on, explore, full_cell, poll_once, send_against_close};
+use crate::mailbox::{Mailbox, Priority, control};
+use crate::models::{ManualRuntime, Received, Receiver, block_on, cell, explore, full_cell, poll_once, send_against_close};
 use crate::tree::current;
 use crate::tree::member::Member;
 use alloc::sync::Arc;
@@ -122,6 +122,43 @@ fn loom_a4_waiting_send_against_a_suspended_receiver() {
         }
         assert_eq!(sender.join().unwrap(), Ok(()), "there is room, so it does not wait for the resume");
         assert_eq!(cell.mailbox().any().len(), 1);
+    });
+}
+
+/// A backlog ends while its receiver is suspended and a send waits. The receiver notices the end
+/// before it parks, so the report does not wait for the resume.
+#[test]
+fn loom_o3_end_of_a_backlog_against_a_suspended_receiver() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(4));
+        (1..=4).for_each(|message| assert!(cell.mailbox().try_push(message).is_ok()));
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || block_on(Sending::new(&to, 5)));
+        let mut receiver = Receiver::of(&cell);
+        (0..4).for_each(|_| assert_eq!(receiver.next(), Received::Message));
+        let mut ends = 0;
+        while cell.mailbox().any().poll_control(Waker::noop()).is_ready() {
+            assert_ne!(cell.mailbox().any().clear_bits(control::DRAINED) & control::DRAINED, 0);
+            ends += 1;
+        }
+        assert_eq!(sender.join().unwrap(), Ok(()));
+        assert_eq!(cell.mailbox().control_word() & control::DRAINED, 0, "it parked beside the end of the backlog");
+        assert_eq!(ends, 1);
+    });
+}
+
+/// The same for a receiver that parks because there is nothing to do. It takes the whole backlog as
+/// one batch, so the queue has no memory for messages then.
+#[test]
+fn loom_o3_end_of_a_backlog_against_an_idle_receiver() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(4));
+        (1..=4).for_each(|message| assert!(cell.mailbox().try_push(message).is_ok()));
+        let mut receiver = Receiver::of(&cell);
+        (0..4).for_each(|_| assert_eq!(receiver.next(), Received::Message));
+        assert!(receiver.poll_next(Waker::noop()).is_pending());
+        assert_eq!(cell.mailbox().control_word() & control::DRAINED, 0, "it parked beside the end of the backlog");
+        assert!(!cell.mailbox().any().end_backlog(), "the end was reported");
     });
 }
 

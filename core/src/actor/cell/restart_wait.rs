@@ -79,6 +79,10 @@ impl AnyTask {
             if word & control::CANCEL != 0 {
                 return Poll::Ready(StageEnd::Cancelled);
             }
+            if word & control::DRAINED != 0 {
+                cell.report_drained();
+                continue;
+            }
             let is_final = word & control::FINAL != 0;
             if word & control::STOP != 0 && (is_final || cell.node().policy() != RestartPolicy::Permanent) {
                 return Poll::Ready(StageEnd::Stopped);
