@@ -28,6 +28,12 @@ pub enum Status {
     Unhealthy = 7,
     /// The output cannot be written, for example because the device is full.
     Output = 8,
+    /// A signal ended it: SIGHUP, SIGINT (also Ctrl-C), SIGQUIT or SIGTERM. The numbers are the ones
+    /// that shells use.
+    HangUp = 129,
+    Interrupt = 130,
+    Quit = 131,
+    Terminate = 143,
     /// The reader of the output closed it. The number is the one that shells use for it.
     PipeClosed = 141,
 }

@@ -7,6 +7,7 @@
 //! | `output` | text, JSON, tables, times |
 //! | `store` | opening the store that an argument names |
 //! | `socket` | the connection to a running process |
+//! | `screen` | the terminal layer of the live views: loop, drawing, colours, widgets |
 //! | `runs` | the words of `pleach runs` |
 //! | `live` | the words that look at a running process |
 //! | `check`, `drawing` | `pleach check` and `pleach graph render` |
@@ -20,6 +21,8 @@ mod failure;
 mod live;
 mod output;
 mod runs;
+#[allow(dead_code, unused_imports, reason = "the live views that use all of it follow")]
+mod screen;
 mod socket;
 mod store;
 

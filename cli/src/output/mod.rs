@@ -114,6 +114,11 @@ impl Output {
         self.json.is_some()
     }
 
+    /// Returns whether colours may be used.
+    pub fn has_colour(&self) -> bool {
+        self.style.colour
+    }
+
     /// Writes the result of a command.
     pub fn print<R: Report>(&self, report: &R) -> Result<(), Failure> {
         let text = match &self.json {

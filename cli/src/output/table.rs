@@ -146,10 +146,18 @@ pub fn width_of(text: &str) -> usize {
 
 /// Cuts a text to `width` columns. A cut text ends with `…`.
 pub fn cut(text: &str, width: usize) -> String {
+    cut_with(text, width, "…")
+}
+
+/// Cuts a text to `width` columns. A cut text ends with `mark`.
+pub fn cut_with(text: &str, width: usize, mark: &str) -> String {
     if width_of(text) <= width {
         return text.to_string();
     }
-    let (mut kept, mut used) = (String::new(), 1);
+    if width < width_of(mark) {
+        return String::new();
+    }
+    let (mut kept, mut used) = (String::new(), width_of(mark));
     for character in text.chars() {
         used += character.width().unwrap_or(0);
         if used > width {
@@ -157,7 +165,7 @@ pub fn cut(text: &str, width: usize) -> String {
         }
         kept.push(character);
     }
-    kept.push('…');
+    kept.push_str(mark);
     kept
 }
 
