@@ -28,8 +28,8 @@ pub enum Status {
     Unhealthy = 7,
     /// The output cannot be written, for example because the device is full.
     Output = 8,
-    /// A signal ended it: SIGHUP, SIGINT (also Ctrl-C), SIGQUIT or SIGTERM. The numbers are the ones
-    /// that shells use.
+    /// A signal ended it: SIGHUP, SIGINT (also Ctrl-C), SIGQUIT or SIGTERM. The numbers are the
+    /// ones that shells use.
     HangUp = 129,
     Interrupt = 130,
     Quit = 131,

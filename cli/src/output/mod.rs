@@ -115,6 +115,7 @@ impl Output {
     }
 
     /// Returns whether colours may be used.
+    #[allow(dead_code, reason = "the live views that use it follow")]
     pub fn has_colour(&self) -> bool {
         self.style.colour
     }

@@ -31,8 +31,8 @@
 //! ```
 //!
 //! Rules:
-//! 1. [`Input::Draw`] comes only after a change (a key, a new size, [`Screen::change`]), at most ten
-//!    times a second, and never while the terminal has not taken the frame before. So a slow
+//! 1. [`Input::Draw`] comes only after a change (a key, a new size, [`Screen::change`]), at most
+//!    ten times a second, and never while the terminal has not taken the frame before. So a slow
 //!    terminal gets fewer frames, never old ones.
 //! 2. A frame that equals the one before writes nothing. Otherwise only the changed cells are
 //!    written, in one piece (synchronized output).

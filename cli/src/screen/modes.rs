@@ -48,7 +48,7 @@ impl Modes {
         let (kept, before) = (Arc::clone(&panics), Arc::clone(&hook));
         std::panic::set_hook(Box::new(move |info| {
             if !kept.keep(info) {
-                before(info)
+                before(info);
             }
         }));
         let mut modes = Self { is_entered: false, panics, hook };

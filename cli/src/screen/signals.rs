@@ -76,10 +76,10 @@ impl Signals {
 /// Does what Ctrl-Z does on a terminal in its usual mode: every process of the job gets SIGTSTP.
 pub fn suspend_group() {
     // It fails only for a signal that does not exist.
-    drop(kill_current_process_group(Number::TSTP));
+    let _ = kill_current_process_group(Number::TSTP);
 }
 
 /// Stops this process until SIGCONT.
 pub fn stop_process() {
-    drop(kill_process(getpid(), Number::STOP));
+    let _ = kill_process(getpid(), Number::STOP);
 }
