@@ -138,8 +138,16 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] with code `bad_request` for an unknown kind.
     pub async fn follow(&mut self, kinds: Option<&[&str]>) -> Result<(), ClientError> {
-        let kinds = kinds.map(|kinds| kinds.iter().map(ToString::to_string).collect());
-        self.call_done(Operation::Follow(Follow { kinds })).await
+        self.call_done(follow(None, kinds)).await
+    }
+
+    /// Follows events about the member at `path` and the members below it, of these kinds. A
+    /// process that does not know the filter sends events of all members, so look at their paths.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with code `bad_request` for an unknown kind.
+    pub async fn follow_below(&mut self, path: &ActorPath, kinds: Option<&[&str]>) -> Result<(), ClientError> {
+        self.call_done(follow(Some(path), kinds)).await
     }
 
     /// Follows no events any more. Events that have arrived are still returned.
@@ -237,6 +245,11 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("hello", &self.hello).finish_non_exhaustive()
     }
+}
+
+fn follow(path: Option<&ActorPath>, kinds: Option<&[&str]>) -> Operation {
+    let kinds = kinds.map(|kinds| kinds.iter().map(ToString::to_string).collect());
+    Operation::Follow(Follow { path: path.cloned(), kinds })
 }
 
 fn target(path: &ActorPath) -> Target {

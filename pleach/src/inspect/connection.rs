@@ -12,7 +12,7 @@ use crate::events::{Event, EventKinds, ListenerHandle};
 use crate::inspect::events::{EventText, kinds_of, path_of, unix_micros};
 use crate::inspect::options::REQUEST_LEN_MAX;
 use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Request};
-use crate::inspect::serve::Inspected;
+use crate::inspect::serve::{Inspected, is_within};
 use crate::inspect::server;
 use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy};
 use serde::Deserialize;
@@ -141,9 +141,9 @@ impl Connection {
     /// Begins or ends to follow events, if the operation asks for it.
     fn follow_or_not(&mut self, operation: &Operation, cx: &Context<Self>) -> Result<(), Failure> {
         match operation {
-            Operation::Follow(Follow { kinds }) => {
+            Operation::Follow(Follow { path, kinds }) => {
                 let kinds = kinds_of(kinds.as_deref())?;
-                self.following = Some(Following::begin(&self.inspected, kinds, cx));
+                self.following = Some(Following::begin(&self.inspected, path.clone(), kinds, cx));
             }
             Operation::Unfollow => self.following = None,
             _ => {}
@@ -242,11 +242,13 @@ struct Following {
 }
 
 impl Following {
-    fn begin(inspected: &Inspected, kinds: EventKinds, cx: &Context<Connection>) -> Self {
+    fn begin(inspected: &Inspected, below: Option<ActorPath>, kinds: EventKinds, cx: &Context<Connection>) -> Self {
         let (me, missed) = (cx.me(), Arc::new(AtomicU64::new(0)));
         let counted = Arc::clone(&missed);
         let listener = inspected.root.hub().listen_to(kinds, move |event| {
-            if path_of(event).is_some_and(is_own) {
+            let path = path_of(event);
+            let is_wanted = below.as_ref().is_none_or(|below| path.is_some_and(|path| is_within(path, below)));
+            if !is_wanted || path.is_some_and(is_own) {
                 return;
             }
             if me.tell(Input::Event(Box::new(event.clone()))).is_err() {

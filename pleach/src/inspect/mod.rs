@@ -60,5 +60,6 @@ pub use pleach_core::{
 };
 #[cfg(all(feature = "inspect", unix))]
 pub use protocol::{
-    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow, Why,
+    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow,
+    TopSums, Why,
 };

@@ -9,7 +9,7 @@
 
 use crate::inspect::options::InspectAction;
 use crate::inspect::{HealthReason, MemberInfo, MemberKind};
-use pleach_core::ActorPath;
+use pleach_core::{ActorPath, Counts};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -123,6 +123,9 @@ pub struct TopRequest {
     /// Which kinds of members are compared. Default: actors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<MemberKind>>,
+    /// Lists only members whose path contains this text, in upper or lower case. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
 }
 
 impl TopRequest {
@@ -162,6 +165,24 @@ pub struct Top {
     pub compared: u64,
     /// Whether the whole subtree was compared. One request compares up to 2,000,000 members.
     pub is_complete: bool,
+    /// The sums over all compared members that match `contains`. `None` from an older process,
+    /// which also ignores `contains`.
+    #[serde(default)]
+    pub sums: Option<TopSums>,
+}
+
+/// The sums over the members of a `top` answer, also over those for which it has no row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TopSums {
+    /// How many members match.
+    pub members: u64,
+    /// How many accepted messages are queued.
+    pub queued: u64,
+    /// How many sends wait for room in a mailbox.
+    pub waiting_senders: u64,
+    /// What became of the messages of these members so far.
+    pub counts: Counts,
 }
 
 /// One member of a `top` answer.
@@ -202,6 +223,9 @@ pub(super) struct Target {
 /// Which events to follow, by their names. Default: all except lints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Follow {
+    /// Only events about this member and members below it. Default: all events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<ActorPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kinds: Option<Vec<String>>,
 }

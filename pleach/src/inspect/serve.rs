@@ -5,7 +5,7 @@
 
 use crate::inspect::options::{InspectAction, InspectOptions};
 use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Target};
-use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, Why};
+use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums, Why};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
 use crate::inspect::{ActionError, HealthReason, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
 use pleach_core::{ActorPath, AnyRef, RootContext, Runtime};
@@ -137,7 +137,10 @@ impl Inspected {
     }
 
     async fn top(&self, request: TopRequest) -> Answer {
-        let TopRequest { by, path, limit, kinds } = request;
+        let TopRequest { by, path, limit, kinds, contains } = request;
+        let wanted = contains.map(|text| text.to_lowercase());
+        let is_wanted =
+            |member: &MemberInfo| wanted.as_ref().is_none_or(|text| member.path.to_string().to_lowercase().contains(text));
         let limit = limit.unwrap_or(TOP_LIMIT_DEFAULT).clamp(1, TOP_LIMIT_MAX);
         let path = path.unwrap_or_default();
         let start = self.find(&Target { path: path.clone(), member_id: None })?;
@@ -146,11 +149,14 @@ impl Inspected {
             _ => None,
         };
         let mut query = SnapshotQuery::at(path).limit(PART).kinds(kinds.unwrap_or_else(|| vec![MemberKind::Actor]));
-        let (mut best, mut compared, mut is_complete) = (Best::new(limit), 0, false);
+        let (mut best, mut sums, mut compared, mut is_complete) = (Best::new(limit), TopSums::default(), 0, false);
         while compared < COMPARED_MAX {
             let page = self.root.snapshot(&query).map_err(|error| not_found(&error))?;
             compared += page.members.len() as u64;
-            page.members.into_iter().for_each(|member| best.offer(key(by, &member, sampler.as_ref()), member));
+            for member in page.members.into_iter().filter(is_wanted) {
+                add(&mut sums, &member);
+                best.offer(key(by, &member, sampler.as_ref()), member);
+            }
             match page.next {
                 Some(next) => query = query.after(next),
                 None => {
@@ -161,7 +167,7 @@ impl Inspected {
             tokio::task::yield_now().await;
         }
         let rows = best.into_rows(sampler.as_ref());
-        to_value(&Top { rows, compared, is_complete })
+        to_value(&Top { rows, compared, is_complete, sums: Some(sums) })
     }
 
     /// Follows the first wait of each member, from the target on.
@@ -258,6 +264,15 @@ impl Best {
     }
 }
 
+fn add(sums: &mut TopSums, member: &MemberInfo) {
+    sums.members += 1;
+    if let Some(actor) = &member.actor {
+        sums.queued += actor.queued;
+        sums.waiting_senders += actor.waiting_senders;
+        sums.counts += actor.counts;
+    }
+}
+
 /// Returns what `top` sorts by, in whole units.
 fn key(by: TopBy, member: &MemberInfo, sampler: Option<&BorrowedSampler<'_>>) -> u64 {
     let actor = member.actor.as_ref();
@@ -284,7 +299,7 @@ fn reason_path(reason: &HealthReason) -> Option<&ActorPath> {
 }
 
 /// Returns whether `path` is `above` or below it.
-fn is_within(path: &ActorPath, above: &ActorPath) -> bool {
+pub(super) fn is_within(path: &ActorPath, above: &ActorPath) -> bool {
     path.segments().starts_with(above.segments())
 }
 

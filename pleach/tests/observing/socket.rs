@@ -73,6 +73,50 @@ async fn o1_socket_sorts_on_the_server() {
 }
 
 #[tokio::test]
+async fn o1_sorted_list_is_limited_by_path_and_summed() {
+    let folder = Folder::new();
+    let system = folder.system();
+    let gate = Gate::new();
+    for (name, queued) in [("Bank-a", 2), ("bank-b", 3), ("till", 50)] {
+        let actor = system.spawn_started(name, props()).await.unwrap();
+        actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
+        (0..queued).for_each(|n| actor.tell(Job::Note(n)).unwrap());
+    }
+    let mut client = folder.client().await;
+    let mut request = TopRequest::by(TopBy::Queued);
+    request.path = Some(path("/user"));
+    request.limit = Some(1);
+    let all = client.top(request.clone()).await.unwrap();
+    let sums = all.sums.unwrap();
+    assert_eq!((sums.members, sums.counts.accepted, sums.counts.handled), (3, 58, 0));
+    assert!((55..=58).contains(&sums.queued), "at most one message of each is being handled: {sums:?}");
+    request.contains = Some("BANK".into());
+    let banks = client.top(request.clone()).await.unwrap();
+    let names: Vec<_> = banks.rows.iter().map(|row| row.member.path.to_string()).collect();
+    assert_eq!((names, banks.sums.unwrap().members), (vec!["/user/bank-b".into()], 2));
+    assert_eq!(banks.compared, all.compared, "all of them were compared");
+    request.contains = Some("nothing".into());
+    let none = client.top(request).await.unwrap();
+    assert!(none.rows.is_empty() && none.sums.unwrap().members == 0);
+}
+
+#[tokio::test]
+async fn o1_events_of_one_subtree_are_followed() {
+    quiet();
+    let folder = Folder::new();
+    let system = folder.system();
+    let mut client = folder.client().await;
+    client.follow_below(&path("/user/shop"), Some(&["lifecycle"])).await.unwrap();
+    system.spawn_started("shopping", props()).await.unwrap();
+    let shop = system.supervisor("shop", OneForOne::new()).unwrap();
+    shop.spawn("till", props()).unwrap();
+    match client.next_event().await.unwrap() {
+        Followed::Event(event) => assert_eq!(event.path.unwrap().to_string(), "/user/shop/till"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn o1_socket_serves_rates_between_two_requests() {
     let folder = Folder::new();
     let system = folder.system();
