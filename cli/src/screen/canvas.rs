@@ -5,11 +5,11 @@ use super::text::visible;
 use super::{CellStyle, Line, Rect, Span};
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::queue;
-use crossterm::style::{Attribute, Color as Shade, Colors, Print, SetAttribute, SetColors};
+use crossterm::style::Print;
 use ratatui_core::buffer::{Buffer, Cell};
 use ratatui_core::layout::Position;
 use ratatui_core::style::{Color, Modifier};
-use std::io;
+use std::io::{self, Write as _};
 
 /// Begin and end of synchronized output: the terminal shows what is between them at once.
 const BEGIN: &[u8] = b"\x1b[?2026h";
@@ -173,38 +173,84 @@ fn write_cells(bytes: &mut Vec<u8>, cells: &[(u16, u16, &Cell)], look: &Look) ->
         queue!(bytes, Print(symbol))?;
         after = Some((x + crate::output::table::width_of(symbol) as u16, *y));
     }
-    queue!(bytes, SetAttribute(Attribute::Reset))
+    write!(bytes, "\x1b[0m")
 }
 
+/// Writes a style with the codes that every terminal with colours knows.
 fn write_style(bytes: &mut Vec<u8>, (front, back, modifier): (Color, Color, Modifier)) -> io::Result<()> {
-    queue!(bytes, SetAttribute(Attribute::Reset))?;
-    for (flag, attribute) in [
-        (Modifier::BOLD, Attribute::Bold),
-        (Modifier::DIM, Attribute::Dim),
-        (Modifier::UNDERLINED, Attribute::Underlined),
-        (Modifier::REVERSED, Attribute::Reverse),
-    ] {
-        if modifier.contains(flag) {
-            queue!(bytes, SetAttribute(attribute))?;
+    write!(bytes, "\x1b[0")?;
+    let flags = [(Modifier::BOLD, 1), (Modifier::DIM, 2), (Modifier::UNDERLINED, 4), (Modifier::REVERSED, 7)];
+    for (_, code) in flags.iter().filter(|(flag, _)| modifier.contains(*flag)) {
+        write!(bytes, ";{code}")?;
+    }
+    for (base, colour) in [(30, front), (40, back)] {
+        if let Some(number) = number_of(colour) {
+            write!(bytes, ";{}", base + number)?;
         }
     }
-    if (front, back) == (Color::Reset, Color::Reset) {
-        return Ok(());
-    }
-    queue!(bytes, SetColors(Colors { foreground: shade(front), background: shade(back) }))
+    write!(bytes, "m")
 }
 
-/// The eight colours of every terminal. A theme has no others.
-fn shade(colour: Color) -> Option<Shade> {
+/// Returns the number of one of the eight basic colours. A theme has no others.
+fn number_of(colour: Color) -> Option<u8> {
     Some(match colour {
-        Color::Black => Shade::Black,
-        Color::Red => Shade::DarkRed,
-        Color::Green => Shade::DarkGreen,
-        Color::Yellow => Shade::DarkYellow,
-        Color::Blue => Shade::DarkBlue,
-        Color::Magenta => Shade::DarkMagenta,
-        Color::Cyan => Shade::DarkCyan,
-        Color::Gray => Shade::Grey,
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(frames: &mut Frames, text: &str) -> String {
+        let look = Look::with(true, false);
+        let paint = |canvas: &mut Canvas<'_>| canvas.line(canvas.area(), Span::styled(text, look.theme.bad));
+        String::from_utf8(frames.draw(Rect::new(0, 0, 20, 2), &look, paint)).unwrap()
+    }
+
+    #[test]
+    fn only_changed_cells_are_written() {
+        let mut frames = Frames::new(Rect::new(0, 0, 20, 2));
+        assert!(drawn(&mut frames, "handled").contains("\x1b[0;1;31mhandled"));
+        assert_eq!(drawn(&mut frames, "handled"), "", "an equal frame writes nothing");
+        let next = drawn(&mut frames, "handler");
+        assert!(next.contains("\x1b[1;7H\x1b[0;1;31mr\x1b[0m") && !next.contains("handle"), "{next:?}");
+        frames.forget();
+        assert!(drawn(&mut frames, "handler").contains("\x1b[2J"));
+    }
+
+    #[test]
+    fn painted_text_is_harmless() {
+        let mut frames = Frames::new(Rect::new(0, 0, 20, 2));
+        let written = drawn(&mut frames, "a\u{1b}]0;x\u{7}b\u{202e}c");
+        assert!(written.contains("a\\x1b]0;x\\x07b\\u{2"), "{written:?}");
+        // What is painted around the canvas does not get through either.
+        let mut bytes = Vec::new();
+        write_cells(&mut bytes, &[(0, 0, &Cell::new("\u{1b}"))], &Look::with(false, false)).unwrap();
+        assert_eq!(bytes, b"\x1b[1;1H?\x1b[0m");
+    }
+
+    #[test]
+    fn painting_outside_of_the_screen_is_ignored() {
+        let mut frames = Frames::new(Rect::new(0, 0, 20, 2));
+        let look = Look::with(false, true);
+        let outside = Rect::new(15, 1, 20, 9);
+        let bytes = frames.draw(Rect::new(0, 0, 20, 2), &look, |canvas| {
+            canvas.line(outside, "0123456789");
+            canvas.line_right(Rect::new(0, 7, 5, 1), "below");
+            canvas.style(outside, look.theme.selected);
+            canvas.clear(Rect::new(30, 0, 5, 5));
+            canvas.cursor(20, 0);
+        });
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("01234") && !text.contains("012345") && !text.contains("below"), "{text:?}");
+    }
 }

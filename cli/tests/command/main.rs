@@ -6,6 +6,8 @@ mod fixture;
 mod golden;
 mod manners;
 mod reading;
+#[allow(dead_code, reason = "the tests of the live views follow")]
+mod screen;
 mod steering;
 mod stores;
 mod tail;
