@@ -175,7 +175,7 @@ pub struct Top {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TopSums {
-    /// How many members match.
+    /// How many of the compared members match `contains`.
     pub members: u64,
     /// How many accepted messages are queued.
     pub queued: u64,
