@@ -45,8 +45,8 @@ pub struct Format {
 
 #[derive(Debug, Subcommand)]
 pub enum Word {
-    /// Run supervised workers under load, then durable runs; kill it at any time and start it again
-    Demo,
+    /// Show supervised actors and durable runs, live; kill what you like
+    Demo(DemoArgs),
     /// List, inspect and steer the durable runs of a store
     #[command(subcommand)]
     Runs(Box<RunsWord>),
@@ -382,6 +382,23 @@ impl From<StatusName> for RunStatus {
             StatusName::CompensationFailed => Self::CompensationFailed,
         }
     }
+}
+
+/// The show.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// End after this time; default: 20s without a terminal, else when you quit
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// The seed of the show: who fails when
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Write lines instead of a screen, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// Be the worker process of the show that made this folder
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub worker: Option<PathBuf>,
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {

@@ -62,7 +62,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let wants_json = json || !fields.is_empty() || jq.is_some();
     let output = Output::new(wants_json.then_some(JsonOptions { fields, jq }), utc, color);
     match cli.word {
-        Word::Demo => on_threads(demo::run()),
+        Word::Demo(args) => on_threads(demo::run(args, &output)),
         Word::Runs(word) => on_one_thread(runs::run(*word, &output)),
         Word::Check(args) => on_one_thread(check::run(args, &output)),
         Word::Health(args) => on_one_thread(live::health::run(args, &output)),

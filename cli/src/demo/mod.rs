@@ -1,32 +1,31 @@
-//! `pleach demo`: supervised workers under load, then durable runs.
+//! `pleach demo`: a live show of supervised actors and durable runs.
+//!
+//! Two processes. The *show* (this one) has the terminal: it starts the worker, watches it through
+//! its inspection socket and its store, and tells what happens. The *worker* is a program like any
+//! other: an actor system with a socket, and runs in a SQLite file. It can be killed at any time.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `messages`, `workers`, `report` | the first part: every message is accounted for |
-//! | `runs`, `essays` | the second part: runs that survive a kill of the demo |
+//! | `folder` | the folder of a demo, its lock, and what a killed demo leaves |
+//! | `protocol` | what the two processes say to each other |
+//! | `till` | the charges, outside of both |
+//! | `worker` | the worker process |
+//! | `show` | the show |
 
-mod essays;
-mod messages;
-mod report;
-mod runs;
-mod workers;
+mod folder;
+mod protocol;
+mod show;
+mod till;
+mod worker;
 
-use crate::failure::{Failure, Status};
-use crate::output::write_all;
+use crate::args::DemoArgs;
+use crate::failure::Failure;
+use crate::output::Output;
 
-/// Runs both parts and prints their reports.
-pub async fn run() -> Result<(), Failure> {
-    let failed = |text: String| Failure::new(Status::Failed, text);
-    write_all(&format!("{}\n", messages::run().await.map_err(failed)?))?;
-    let report = match runs::run().await {
-        Ok(report) => report,
-        Err(error) => {
-            return Err(match error.downcast::<runs::Stopped>() {
-                Ok(stopped) => stopped.0,
-                Err(error) => failed(format!("the durable runs failed: {error}")),
-            });
-        }
-    };
-    write_all(&report.to_string())?;
-    report.fault().map_or(Ok(()), |fault| Err(failed(format!("the durable runs are not correct: {fault}"))))
+/// Runs the show, or its worker process.
+pub async fn run(args: DemoArgs, output: &Output) -> Result<(), Failure> {
+    match args.worker {
+        Some(folder) => worker::run(folder, args.seed.unwrap_or_default()).await,
+        None => show::run(&args, output).await,
+    }
 }
