@@ -2,6 +2,8 @@
 //! pleach-cli` starts a server.
 
 mod check;
+mod demo;
+mod demo_screen;
 mod fixture;
 mod golden;
 mod manners;
