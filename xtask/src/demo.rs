@@ -20,18 +20,18 @@ const SHOW: [&str; 3] = ["demo", "--duration", "4s"];
 /// What a good account says at its end.
 const ACCOUNTED: &str = "Every message, every failure and every charge is accounted for.";
 
-/// Checks that a short demo kills its worker, goes on, and accounts for everything.
+/// Checks that a short demo kills its worker, continues, and accounts for everything.
 pub fn accounts_for_everything() -> Outcome {
     let folder = Folder::new("short")?;
     let text = folder.run(&built()?)?;
-    let expected = ["kill -9 ", " goes on with ", "Worker processes killed before: 1.", ACCOUNTED];
+    let expected = ["kill -9 ", " continues \"order-", "Worker processes killed before: 1.", ACCOUNTED];
     match expected.iter().find(|part| !text.contains(**part)) {
         Some(missing) => Err(format!("{text}\nthe demo did not print {missing:?}")),
         None => folder.is_clean(),
     }
 }
 
-/// Checks that a demo goes on with the orders of demos that were killed.
+/// Checks that a demo resumes the orders of demos that were killed.
 pub fn survives_kills() -> Outcome {
     let (program, folder) = (built()?, Folder::new("killed")?);
     let mut seen = 0;

@@ -8,7 +8,7 @@
 //! 1. A folder is used only by the demo that holds its lock, and by one worker process at a time,
 //!    which holds the second lock.
 //! 2. A folder without a store may be one that another demo is just making. It is left alone.
-//! 3. Only a folder of this user that others cannot write is taken over: `/tmp` belongs to everybody.
+//! 3. Only a folder of this user that others cannot write is taken over: all users write to `/tmp`.
 
 use crate::failure::{Failure, Status};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -142,7 +142,7 @@ fn taken_over(path: &Path) -> io::Result<Option<File>> {
     Ok(path.join(STORE).exists().then_some(show))
 }
 
-/// Makes a folder that nobody else has, with a name that has the number of this process.
+/// Makes a folder that no other demo has, with a name that has the number of this process.
 fn make(temporary: &Path) -> io::Result<PathBuf> {
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
     for attempt in 1..=NAMES_MAX {

@@ -16,7 +16,7 @@ pub enum Order {
     Overload { path: String },
     /// Send nothing, and start no step of a run.
     Pause,
-    /// Go on after [`Order::Pause`].
+    /// Continue after [`Order::Pause`].
     Continue,
     /// Handle what is queued, report the account, and end.
     Finish,
@@ -81,7 +81,7 @@ pub struct PickedUp {
     pub next: Vec<String>,
 }
 
-/// The messages of a worker process. The senders keep their own books: `sent` and `returned` are
+/// The messages of a worker process. The senders keep their own tally: `sent` and `returned` are
 /// counted outside of pleach, everything else by the actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {

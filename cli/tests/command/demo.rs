@@ -124,7 +124,7 @@ fn demo_tells_what_happens_and_accounts_for_everything() {
     let worker = demo.worker();
     demo.says("stock failed: shelf ");
     demo.says(&format!("kill -9 {worker}", worker = worker.as_raw_nonzero()));
-    demo.says("goes on with \"order-");
+    demo.says("continues \"order-");
     let next = pid_in(&demo.says(" after their last step on disk; "));
     assert_ne!(worker, next);
     assert_eq!(demo.end(), Some(0), "{}", demo.said);

@@ -14,7 +14,7 @@ fn show(temporary: &Temporary, size: (u16, u16)) -> Terminal {
     terminal
 }
 
-/// Quits, and returns what is left on the usual screen.
+/// Quits, and returns what the usual screen shows then.
 fn quit(terminal: &mut Terminal) -> String {
     terminal.keys("q");
     let left = terminal.shows(ACCOUNTED.trim_end());
@@ -63,7 +63,7 @@ fn keys_break_the_chosen_actor() {
 }
 
 #[test]
-fn key_kills_the_worker_and_orders_go_on_charged_once() {
+fn key_kills_the_worker_and_orders_continue_charged_once() {
     let temporary = Temporary::new();
     let mut terminal = show(&temporary, (120, 36));
     let screen = terminal.shows(" is up: ");
@@ -78,7 +78,7 @@ fn key_kills_the_worker_and_orders_go_on_charged_once() {
     assert!(line.contains("none twice"), "{line}");
     let after = pid_in(line);
     assert!(before != after && is_alive(after));
-    assert!(screen.contains("goes on with \"order-"), "{screen}");
+    assert!(screen.contains("continues \"order-"), "{screen}");
     terminal.shows("kills -9 so far: 1");
     terminal.shows("order-6 was shipped");
     let left = quit(&mut terminal);
@@ -95,7 +95,7 @@ fn keys_approve_pause_and_help() {
     terminal.shows("approved order-2: the answer is in the store");
     terminal.keys(" ");
     terminal.shows(" paused ");
-    // Nobody sends any more, and what was queued is handled.
+    // No messages are sent any more, and queued ones are handled.
     terminal.shows(" 0 messages/s");
     terminal.shows("+ 0 in flight");
     terminal.keys(" ");

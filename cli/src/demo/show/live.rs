@@ -34,7 +34,7 @@ const HELP: [HelpSection; 3] = [
     HelpSection {
         title: "Break something",
         hints: &[
-            Hint::new("9", "kill -9 the worker process: actors start anew, orders go on"),
+            Hint::new("9", "kill -9 the worker process: actors start anew, orders continue"),
             Hint::new("p", "send the chosen actor a message that panics its handler"),
             Hint::new("o", "send the chosen actor 5000 messages at once"),
             Hint::new("x", "stop the chosen actor through the inspection socket"),
@@ -44,7 +44,7 @@ const HELP: [HelpSection; 3] = [
         title: "Take part",
         hints: &[
             Hint::new("a", "approve the order that waits longest"),
-            Hint::new("space", "pause the shop and the orders, or go on"),
+            Hint::new("space", "pause the shop and the orders, or continue"),
             Hint::new("↑ ↓", "choose an actor; also j and k"),
         ],
     },
@@ -124,10 +124,9 @@ impl View {
             Key::Up | Key::Char('k') => self.choose(stage, -1),
             Key::Down | Key::Char('j') => self.choose(stage, 1),
             Key::Char('9') => stage.kill_worker(),
+            Key::Char('a') if stage.approve() => {}
             Key::Char('a') => {
-                if !stage.approve() {
-                    stage.picture.say(Instant::now(), Tone::User, "no order waits for an approval now".to_string());
-                }
+                stage.picture.say(Instant::now(), Tone::User, "no order waits for an approval now".to_string());
             }
             Key::Char('p') => self.order(stage, |path| Order::Poison { path }),
             Key::Char('o') => self.order(stage, |path| Order::Overload { path }),
@@ -187,11 +186,11 @@ async fn stop_through(socket: &std::path::Path, path: &ActorPath, id: u64) -> Re
     Client::connect(socket).await?.act(InspectAction::Stop, path, Some(id)).await
 }
 
-/// Pauses the shop, or lets it go on.
+/// Pauses the shop, or opens it again.
 fn pause(stage: &mut Stage) {
     let is_paused = !stage.picture.is_paused;
     stage.picture.is_paused = is_paused;
     stage.order(if is_paused { &Order::Pause } else { &Order::Continue });
-    let text = if is_paused { "paused: nobody sends, no step goes on" } else { "the shop is open again" };
+    let text = if is_paused { "paused: no messages are sent, no step continues" } else { "the shop is open again" };
     stage.picture.say(Instant::now(), Tone::User, text.to_string());
 }

@@ -197,7 +197,7 @@ impl Stage {
         }
         self.watch.start(self.folder.places(), &self.sender);
         let is_first = self.picture.generation == 1;
-        let begin = if is_first && self.folder.is_continued() { "picked up" } else { "goes on with" };
+        let begin = if is_first && self.folder.is_continued() { "picked up" } else { "continues" };
         for PickedUp { run, record, next } in picked_up {
             let next =
                 if next.is_empty() { "it is between two steps".to_string() } else { format!("{} is next", next.join(" and ")) };
@@ -211,7 +211,7 @@ impl Stage {
                 let charges = &self.picture.orders.charges;
                 let twice = charges.charged_twice().map_or("none twice".to_string(), |run| format!("{run} twice"));
                 format!(
-                    "worker {pid} goes on with {} after their last step on disk; {}, {twice}",
+                    "worker {pid} continues {} after their last step on disk; {}, {twice}",
                     narrator::counted(orders, "order"),
                     narrator::counted(charges.made(), "charge"),
                 )
@@ -287,7 +287,7 @@ impl Stage {
         self.sender.clone()
     }
 
-    /// Ends the worker in order, and compares all books.
+    /// Ends the worker in order, and compares all tally.
     pub async fn finish(mut self) -> Result<DemoReport, Failure> {
         if self.worker.is_none() {
             self.start()?;

@@ -67,7 +67,7 @@ fn describe_decision(decided: &Decided, picture: &Picture) -> Said {
         Directive::Restart => format!("restarted {wait}, restart {restarts}"),
         Directive::Stop => "it is stopped".to_string(),
         Directive::Escalate => "the failure goes up".to_string(),
-        Directive::Other => "it goes on".to_string(),
+        Directive::Other => "it continues".to_string(),
     };
     let tone = if *directive == Directive::Restart { Tone::Good } else { Tone::Trouble };
     Said { tone, text: format!("{what} → {done}"), path: Some(path.clone()) }

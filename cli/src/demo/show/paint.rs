@@ -99,11 +99,8 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture) {
     }
     let account = &picture.account;
     spans.extend([dot(), Span::raw(super::narrator::counted(account.restarts, "restart"))]);
-    let letters = super::narrator::counted(account.counts.dead_lettered, "dead letter");
-    spans.extend([
-        dot(),
-        Span::styled(letters, if account.counts.dead_lettered > 0 { theme.warn } else { CellStyle::default() }),
-    ]);
+    let dead = super::narrator::counted(account.counts.dead_lettered, "dead letter");
+    spans.extend([dot(), Span::styled(dead, if account.counts.dead_lettered > 0 { theme.warn } else { CellStyle::default() })]);
     canvas.line(area, Line::from(spans));
     let seconds = picture.begun.elapsed().as_secs();
     canvas.line_right(area, Span::styled(format!(" {:02}:{:02} ", seconds / 60, seconds % 60), theme.weak));
@@ -227,8 +224,8 @@ fn orders(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture) {
     canvas.lines(inside, lines.collect::<Vec<_>>());
 }
 
-/// Returns the orders to show, the oldest first: those that wait, that are under way, that have
-/// ended; of these the newest.
+/// Returns the orders to show, the oldest first: waiting ones, then open ones, then ended ones,
+/// of which the newest come first.
 fn newest(rows: &[OrderRow], count: usize) -> Vec<&OrderRow> {
     // What waits for the user comes first.
     let rank = |row: &&OrderRow| match row.status {

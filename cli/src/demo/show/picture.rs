@@ -4,6 +4,7 @@
 use super::orders::OrdersSeen;
 use crate::demo::protocol::Account;
 use pleach::inspect::{Health, MemberInfo};
+use pleach::prelude::ActorPath;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ const COUNTED_FOR: Duration = Duration::from_millis(900);
 /// How important a narrated line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// The show goes on.
+    /// Something happened as it should.
     Plain,
     /// Something failed, and pleach acts.
     Trouble,
@@ -126,7 +127,8 @@ impl Picture {
     }
 
     pub fn member(&self, path: &str) -> Option<&MemberInfo> {
-        self.members.iter().find(|member| member.path.to_string() == path)
+        let path: ActorPath = path.parse().ok()?;
+        self.members.iter().find(|member| member.path == path)
     }
 
     /// Takes the members of a snapshot, and computes their rates.

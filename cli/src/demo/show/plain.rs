@@ -1,7 +1,7 @@
 //! The show as plain lines, for a pipe or a file.
 //!
-//! Nobody presses keys here, so the show does itself what a user would do: it approves an order and
-//! kills the worker once.
+//! Without keys, the show itself does what a user would do: it approves orders and kills the worker
+//! once.
 
 use super::Stage;
 use super::narrator::counted;
@@ -28,7 +28,7 @@ const STATUS_EVERY: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(100);
 
 pub async fn run(mut stage: Stage, args: &DemoArgs, output: &Output) -> Result<(), Failure> {
-    let mut plain = Plain { is_quiet: output.is_json(), told: 0, next_status: STATUS_EVERY };
+    let mut plain = Plain { is_quiet: output.is_json(), written: 0, next_status: STATUS_EVERY };
     plain.intro(&stage, args.duration.unwrap_or(DURATION_DEFAULT))?;
     stage.start()?;
     let ending = plain.play(&mut stage, args.duration.unwrap_or(DURATION_DEFAULT)).await?;
@@ -42,8 +42,8 @@ pub async fn run(mut stage: Stage, args: &DemoArgs, output: &Output) -> Result<(
 struct Plain {
     /// Only the account is written, as JSON.
     is_quiet: bool,
-    /// How many lines of the narrator were told.
-    told: usize,
+    /// How many lines of the narrator were written.
+    written: usize,
     next_status: Duration,
 }
 
@@ -101,11 +101,11 @@ impl Plain {
     fn tell(&mut self, stage: &Stage) -> Result<(), Failure> {
         let lines = &stage.picture.lines;
         // Old lines are forgotten at the front.
-        let new = stage.picture.said - self.told.min(stage.picture.said);
+        let new = stage.picture.said - self.written.min(stage.picture.said);
         for line in lines.iter().skip(lines.len().saturating_sub(new)) {
             self.write(&format!("{:5.1} s  {}\n", line.at.as_secs_f64(), line.text))?;
         }
-        self.told = stage.picture.said;
+        self.written = stage.picture.said;
         let at = stage.picture.begun.elapsed();
         if at >= self.next_status {
             self.next_status += STATUS_EVERY;

@@ -105,7 +105,7 @@ impl std::error::Error for Mishap {}
 struct ShopActor {
     character: Character,
     pace: Pace,
-    books: Arc<Books>,
+    tally: Arc<Tally>,
 }
 
 impl Actor for ShopActor {
@@ -113,7 +113,7 @@ impl Actor for ShopActor {
     type Error = Mishap;
 
     async fn handle(&mut self, job: Job, _cx: &mut Context<Self>) -> Result<(), Mishap> {
-        self.books.entered.fetch_add(1, Relaxed);
+        self.tally.entered.fetch_add(1, Relaxed);
         match job {
             Job::Poison => panic!("{PLANNED_PANIC}the message is poisonous"),
             Job::Bad(number) if self.character == Character::Prices => {
@@ -133,7 +133,7 @@ impl Actor for ShopActor {
 
 /// What senders and handlers count themselves, beside the counts of pleach.
 #[derive(Default)]
-struct Books {
+struct Tally {
     sent: AtomicU64,
     returned: AtomicU64,
     entered: AtomicU64,
@@ -144,7 +144,7 @@ struct Books {
 pub struct Member {
     pub character: Character,
     actor: ActorRef<Job>,
-    books: Arc<Books>,
+    tally: Arc<Tally>,
 }
 
 /// What the tree reported about its members.
@@ -176,13 +176,13 @@ impl Cast {
                 (Character::Ledger, Some(payments)) => payments,
                 _ => &shop,
             };
-            let books = Arc::new(Books::default());
-            let (pace, entries) = (pace.clone(), Arc::clone(&books));
-            let props = Props::new(move || ShopActor { character, pace: pace.clone(), books: Arc::clone(&entries) })
+            let tally = Arc::new(Tally::default());
+            let (pace, entries) = (pace.clone(), Arc::clone(&tally));
+            let props = Props::new(move || ShopActor { character, pace: pace.clone(), tally: Arc::clone(&entries) })
                 .mailbox(character.mailbox())
                 .restart(RestartPolicy::Permanent)
                 .describe(|job| format!("{job:?}"));
-            members.push(Member { character, actor: above.spawn(character.name(), props)?, books });
+            members.push(Member { character, actor: above.spawn(character.name(), props)?, tally });
         }
         Ok(Self { members, seen: Arc::default() })
     }
@@ -193,7 +193,8 @@ impl Cast {
 
     /// Returns the actor at a path.
     pub fn at(&self, path: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.actor.path().to_string() == path)
+        let path: ActorPath = path.parse().ok()?;
+        self.members.iter().find(|member| member.actor.path() == path)
     }
 
     pub fn note_failure(&self, path: &ActorPath) {
@@ -231,25 +232,25 @@ impl Cast {
 impl Member {
     /// Sends a job without waiting. A full mailbox hands it back, or drops its oldest message.
     pub fn tell(&self, job: Job) {
-        self.books.sent.fetch_add(1, Relaxed);
+        self.tally.sent.fetch_add(1, Relaxed);
         if self.actor.tell(job).is_err() {
-            self.books.returned.fetch_add(1, Relaxed);
+            self.tally.returned.fetch_add(1, Relaxed);
         }
     }
 
     /// Sends many jobs at once. Returns how many were sent and handed back.
     pub fn overload(&self) -> (u64, u64) {
-        let before = self.books.returned.load(Relaxed);
+        let before = self.tally.returned.load(Relaxed);
         for number in 0..OVERLOAD {
             self.tell(Job::Good(number));
         }
-        (OVERLOAD, self.books.returned.load(Relaxed) - before)
+        (OVERLOAD, self.tally.returned.load(Relaxed) - before)
     }
 
     fn account(&self) -> Account {
         let counts = self.actor.counts();
         let of = |count: &AtomicU64| count.load(Relaxed);
-        let Books { sent, returned, entered } = &*self.books;
+        let Tally { sent, returned, entered } = &*self.tally;
         Account { sent: of(sent), returned: of(returned), counts, entered: of(entered), failures: 0, restarts: 0 }
     }
 }

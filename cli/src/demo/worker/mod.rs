@@ -24,7 +24,7 @@ use super::till::Till;
 use crate::failure::{Failure, Status};
 use cast::{Cast, Job, PLANNED_PANIC};
 use notes::Notes;
-use orders::{Desk, Orders};
+use orders::{Orders, Shop};
 use pace::{Mode, Pace};
 use pleach::prelude::*;
 use pleach::supervise::Reason;
@@ -48,7 +48,7 @@ const ORDERS_MAX: usize = 64;
 #[cfg(unix)]
 const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// Runs the worker process until it is told to finish.
+/// Runs the worker process until the order to finish.
 pub async fn run(folder: PathBuf, seed: u64) -> Result<(), Failure> {
     let places = Places::of(folder);
     let failed = |error: BoxError| Failure::new(Status::Failed, format_args!("the worker of the demo failed: {error}"));
@@ -74,9 +74,9 @@ async fn serve(places: &Places, seed: u64, notes: &Notes, mut orders: mpsc::Rece
 
     let customers = system.scope("customers")?;
     load::start(&customers, &cast, &pace, seed)?;
-    let desk = Desk { till: Till::at(places.till()), pace: pace.clone(), notes: notes.clone() };
+    let shop = Shop { till: Till::at(places.till()), pace: pace.clone(), notes: notes.clone() };
     let scope = system.scope("orders")?;
-    let runs = Orders::start(&scope, &store, &desk, seed)?;
+    let runs = Orders::start(&scope, &store, &shop, seed)?;
     notes.send_surely(Note::Ready { picked_up });
 
     loop {
@@ -189,14 +189,14 @@ fn account(system: &ActorSystem, cast: &Cast, observed: &Observed) -> FinalAccou
 }
 
 /// Reads orders on a thread. When the input ends, the show has died, and the process ends at once:
-/// the runs go on from their last record.
+/// other workers resume the runs after their last record.
 fn read_orders() -> mpsc::Receiver<Order> {
     let (sender, receiver) = mpsc::channel(ORDERS_MAX);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };
             let Ok(order) = serde_json::from_str::<Order>(&line) else { continue };
-            // After the last order nobody receives, but the end of the input still counts.
+            // After the last order no task receives, but the end of the input still counts.
             drop(sender.blocking_send(order));
         }
         end_without_show();
@@ -212,7 +212,7 @@ fn end_without_show() -> ! {
 fn hide_planned_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let text = info.payload_as_str();
+        let text = info.payload().downcast_ref::<String>();
         if !text.is_some_and(|text| text.starts_with(PLANNED_PANIC)) {
             print(info);
         }

@@ -24,7 +24,7 @@ pub const QUESTION: &str = "approve";
 /// An order of this price waits for an approval.
 const EXPENSIVE: u64 = 50_000;
 
-/// How many orders are under way, beside those that wait for an approval.
+/// How many orders are under way, beside orders that wait for an approval.
 const UNDER_WAY: usize = 4;
 
 /// The time between two looks for room for a new order.
@@ -47,19 +47,19 @@ pub struct OrderState {
 
 /// What the steps need.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Shop {
     pub till: Till,
     pub pace: Pace,
     pub notes: Notes,
 }
 
-impl Desk {
+impl Shop {
     /// Begins a step, which takes some time.
     async fn work(cx: &NodeContext, millis: u64) -> Result<Self, BoxError> {
-        let desk = cx.extension::<Self>().ok_or("the run has no desk: add it with `extension`")?.clone();
-        desk.notes.send(Note::Step { run: cx.run_id().to_string(), step: cx.node().to_string() });
-        desk.pace.rest(Duration::from_millis(millis)).await;
-        Ok(desk)
+        let shop = cx.extension::<Self>().ok_or("the run has no shop: add it with `extension`")?.clone();
+        shop.notes.send(Note::Step { run: cx.run_id().to_string(), step: cx.node().to_string() });
+        shop.pace.rest(Duration::from_millis(millis)).await;
+        Ok(shop)
     }
 }
 
@@ -73,14 +73,14 @@ impl OrderState {
 }
 
 async fn reserve(cx: NodeContext, order: OrderState) -> Result<OrderState, BoxError> {
-    Desk::work(&cx, 700).await?;
+    Shop::work(&cx, 700).await?;
     Ok(order.after("reserve"))
 }
 
 async fn approve(cx: NodeContext, mut order: OrderState) -> Result<OrderState, BoxError> {
     if order.cents >= EXPENSIVE {
-        let desk = Desk::work(&cx, 0).await?;
-        desk.notes.send(Note::Asks { run: cx.run_id().to_string(), cents: order.cents });
+        let shop = Shop::work(&cx, 0).await?;
+        shop.notes.send(Note::Asks { run: cx.run_id().to_string(), cents: order.cents });
         order.is_approved = cx.interrupt(QUESTION, &format!("sell for {}.00?", order.cents / 100)).await;
         if !order.is_approved {
             return Err("it was not approved".into());
@@ -90,13 +90,13 @@ async fn approve(cx: NodeContext, mut order: OrderState) -> Result<OrderState, B
 }
 
 async fn pay(cx: NodeContext, mut order: OrderState) -> Result<OrderState, BoxError> {
-    let (desk, run, cents) = (Desk::work(&cx, 500).await?, cx.run_id().to_string(), order.cents);
+    let (shop, run, cents) = (Shop::work(&cx, 500).await?, cx.run_id().to_string(), order.cents);
     order.paid += cx
         .effect("charge", move |key| async move {
-            desk.till.charge(&run, &key)?;
+            shop.till.charge(&run, &key)?;
             // The bank is slow. A kill in this time leaves a charge without a record: it is asked
             // for again, with the same key.
-            desk.pace.rest(Duration::from_millis(300)).await;
+            shop.pace.rest(Duration::from_millis(300)).await;
             Ok::<_, std::io::Error>(cents)
         })
         .await?;
@@ -104,17 +104,17 @@ async fn pay(cx: NodeContext, mut order: OrderState) -> Result<OrderState, BoxEr
 }
 
 async fn pack(cx: NodeContext, order: OrderState) -> Result<OrderState, BoxError> {
-    Desk::work(&cx, 1_100).await?;
+    Shop::work(&cx, 1_100).await?;
     Ok(order.after("pack"))
 }
 
 async fn invoice(cx: NodeContext, order: OrderState) -> Result<OrderState, BoxError> {
-    Desk::work(&cx, 600).await?;
+    Shop::work(&cx, 600).await?;
     Ok(order.after("invoice"))
 }
 
 async fn ship(cx: NodeContext, order: OrderState) -> Result<OrderState, BoxError> {
-    Desk::work(&cx, 800).await?;
+    Shop::work(&cx, 800).await?;
     Ok(order.after("ship"))
 }
 
@@ -149,9 +149,9 @@ pub struct Orders {
 
 impl Orders {
     /// Starts to drive the runs of the store, and to add new ones.
-    pub fn start(scope: &Scope, store: &SqliteStore, desk: &Desk, seed: u64) -> Result<Self, BoxError> {
+    pub fn start(scope: &Scope, store: &SqliteStore, shop: &Shop, seed: u64) -> Result<Self, BoxError> {
         let graph = graph()?;
-        let (extension, notes) = (desk.clone(), desk.notes.clone());
+        let (extension, notes) = (shop.clone(), shop.notes.clone());
         let worker = Worker::new(store)
             .graph_with(&graph, move |run| run.extension(extension.clone()))
             .name("worker")
@@ -161,7 +161,7 @@ impl Orders {
             .on_event(move |event| note(&notes, event))
             .start_in(scope)?;
         let clerk = Clerk { graph, store: store.clone(), dice: Dice::new(seed, "clerk"), next: 0 };
-        scope.task().named("clerk").launch(clerk.serve(desk.pace.clone()))?;
+        scope.task().named("clerk").launch(clerk.serve(shop.pace.clone()))?;
         Ok(Self { worker })
     }
 

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Whether the show goes on.
+/// Whether time passes in the show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Running,
     Paused,
-    /// Nobody rests any more, so that what is queued is handled quickly.
+    /// No task rests any more, so that what is queued is handled quickly.
     Finishing,
 }
 
@@ -87,6 +87,8 @@ impl Dice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
 
     #[test]
     fn seed_fixes_the_numbers() {
@@ -100,22 +102,22 @@ mod tests {
         assert!(numbers(1, "mail").iter().all(|number| (10..=20).contains(number)));
     }
 
+    fn is_over(resting: Pin<&mut impl Future<Output = ()>>) -> bool {
+        resting.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
     #[tokio::test]
     async fn rest_does_not_end_in_a_pause_but_with_the_show() {
         let pace = Pace::new();
         pace.rest(Duration::from_millis(1)).await;
         pace.set(Mode::Paused);
         let mut resting = Box::pin(pace.rest(Duration::ZERO));
-        let is_over = |resting: &mut std::pin::Pin<Box<_>>| {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            Future::poll(resting.as_mut(), &mut context).is_ready()
-        };
-        assert!(!is_over(&mut resting));
+        assert!(!is_over(resting.as_mut()));
         pace.set(Mode::Running);
         resting.await;
         pace.set(Mode::Paused);
         let mut resting = Box::pin(pace.rest(Duration::from_secs(3_600)));
-        assert!(!is_over(&mut resting));
+        assert!(!is_over(resting.as_mut()));
         pace.set(Mode::Finishing);
         pace.set(Mode::Paused);
         assert!(pace.is_finishing());
