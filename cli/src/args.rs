@@ -1,6 +1,6 @@
 //! The arguments of the command.
 
-use crate::live::args::{HealthArgs, WhyArgs};
+use crate::live::args::{ActArgs, EventsArgs, HealthArgs, LogLevelArgs, TreeArgs, WhyArgs};
 use crate::output::ColourWhen;
 use crate::output::times::{parse_duration, parse_since};
 use crate::store::Target;
@@ -52,10 +52,24 @@ pub enum Word {
     Runs(Box<RunsWord>),
     /// Say which stored runs the graphs of a new program would not serve
     Check(CheckArgs),
+    /// List the members of a running process as a tree
+    Tree(TreeArgs),
     /// Say whether a running process does its work; exit code 0 healthy, 7 degraded, 5 down
     Health(HealthArgs),
+    /// Print the events of a running process as they happen
+    Events(EventsArgs),
     /// Say why a member of a process, or a stored run, does not continue: the deepest cause first
     Why(WhyArgs),
+    /// Stop a member of a running process
+    Stop(ActArgs),
+    /// Restart an actor or a supervisor of a running process
+    Restart(ActArgs),
+    /// Suspend an actor of a running process: it handles no message until it is resumed
+    Suspend(ActArgs),
+    /// Resume a suspended actor of a running process
+    Resume(ActArgs),
+    /// Set the log level of a running process
+    LogLevel(LogLevelArgs),
     /// Draw a graph that a program exported
     #[command(subcommand)]
     Graph(GraphWord),

@@ -29,8 +29,10 @@ mod store;
 use args::{Cli, Format, GraphWord, Word};
 use clap::{CommandFactory as _, Parser as _};
 use failure::{Failure, Status};
+use live::args::TreeOutput;
 use output::json::JsonOptions;
 use output::{Output, escape, remark, write_all};
+use pleach::inspect::InspectAction;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -59,14 +61,22 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     let Format { json, fields, jq, utc, color } = cli.format;
-    let wants_json = json || !fields.is_empty() || jq.is_some();
+    let wants_json =
+        json || matches!(&cli.word, Word::Tree(args) if args.output == TreeOutput::Json) || !fields.is_empty() || jq.is_some();
     let output = Output::new(wants_json.then_some(JsonOptions { fields, jq }), utc, color);
     match cli.word {
         Word::Demo(args) => on_threads(demo::run(args, &output)),
         Word::Runs(word) => on_one_thread(runs::run(*word, &output)),
         Word::Check(args) => on_one_thread(check::run(args, &output)),
+        Word::Tree(args) => on_one_thread(live::tree::run(args, &output)),
         Word::Health(args) => on_one_thread(live::health::run(args, &output)),
+        Word::Events(args) => on_one_thread(live::events::run(args, &output)),
         Word::Why(args) => on_one_thread(live::why::run(args, &output)),
+        Word::Stop(args) => on_one_thread(live::act::run(InspectAction::Stop, args, &output)),
+        Word::Restart(args) => on_one_thread(live::act::run(InspectAction::Restart, args, &output)),
+        Word::Suspend(args) => on_one_thread(live::act::run(InspectAction::Suspend, args, &output)),
+        Word::Resume(args) => on_one_thread(live::act::run(InspectAction::Resume, args, &output)),
+        Word::LogLevel(args) => on_one_thread(live::act::set_log_level(args, &output)),
         Word::Graph(GraphWord::Render(args)) => on_one_thread(drawing::render(args)),
         Word::Completions { shell } => {
             let mut script = Vec::new();

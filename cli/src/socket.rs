@@ -190,6 +190,11 @@ impl Socket {
             Err(_) => Err(self.path.silent(self.limit)),
         }
     }
+
+    /// Returns the client, for events. They come without a time limit.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
 }
 
 /// Parses the argument PATH: the path of a member, such as `/user/till`.

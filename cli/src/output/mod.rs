@@ -7,6 +7,7 @@
 //! | `table` | columns that fit the terminal |
 //! | `times` | moments and durations |
 //! | `escape` | control characters made visible |
+//! | `explanation` | why something does not continue |
 //!
 //! Rules:
 //! 1. Results go to standard output, everything else to standard error.
@@ -17,6 +18,7 @@
 //! 4. A closed pipe or a full device is an exit code, never a panic.
 
 pub mod escape;
+pub mod explanation;
 pub mod json;
 pub mod table;
 pub mod times;

@@ -18,7 +18,7 @@
 //! 3. A word that destroys something asks first, or needs `--yes`.
 
 mod change;
-mod confirm;
+pub mod confirm;
 mod groups;
 mod history;
 mod info;

@@ -41,6 +41,7 @@ impl fmt::Display for Activity {
             Self::Restarting => "restarting",
             Self::Stopping => "stopping",
             Self::Ended => "ended",
+            Self::Unknown => "in a state that this version does not know",
         })
     }
 }
@@ -56,6 +57,7 @@ impl fmt::Display for WaitInfo {
             WaitKind::Tasks => write!(f, "waits for the tasks of {on}"),
             WaitKind::Result => write!(f, "waits for a result of {on}"),
             WaitKind::Slot => write!(f, "waits for a free slot of {on}"),
+            WaitKind::Unknown => write!(f, "waits for {on}"),
         }
     }
 }

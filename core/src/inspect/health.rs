@@ -121,6 +121,9 @@ pub enum HealthReason {
         /// How many reasons are left out.
         count: u64,
     },
+    /// A problem of a kind that this version does not know, read from a newer process.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
 }
 
 impl Health {
@@ -220,6 +223,7 @@ impl fmt::Display for HealthReason {
             Self::Reported { source, text, advice, .. } if advice.is_empty() => write!(f, "{source}: {text}"),
             Self::Reported { source, text, advice, .. } => write!(f, "{source}: {text}; {advice}"),
             Self::More { count } => write!(f, "{count} further problems are not listed; list the tree to see them"),
+            Self::Unknown => f.write_str("a problem of a kind that this version does not know; use a newer one to read it"),
         }
     }
 }

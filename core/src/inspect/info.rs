@@ -21,6 +21,12 @@ use core::time::Duration;
 /// The longest text of a failure in a snapshot, in characters. A longer one is shortened.
 const FAILURE_LEN_MAX: usize = 512;
 
+/// From when on a handler calls for a look ([`MemberInfo::is_well`]).
+const SLOW_HANDLER: Duration = Duration::from_secs(1);
+
+/// Until when a failure calls for a look ([`MemberInfo::is_well`]).
+const RECENT_FAILURE: Duration = Duration::from_secs(60);
+
 /// One member of the tree at one moment.
 ///
 /// Every member is read on its own, so two members of one snapshot may have been read at different
@@ -82,7 +88,7 @@ pub enum Activity {
         for_at_least: Duration,
         /// Whether the time is exact. It is while a listener wants lints
         /// ([`EventKinds::LINTS`](crate::EventKinds::LINTS)). Otherwise it counts from the first
-        /// observation of this message.
+        /// observation of this message, by an observer or by the sampler for stuck handlers.
         is_exact: bool,
     },
     /// An actor whose `signal` hook awaits something.
@@ -102,6 +108,9 @@ pub enum Activity {
     Stopping,
     /// It has ended and is leaving the tree.
     Ended,
+    /// A state that this version does not know, read from a newer process.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
 }
 
 /// The mailbox and the counts of an actor.
@@ -193,6 +202,9 @@ pub enum WaitKind {
     Result,
     /// A free slot of a group with a limit.
     Slot,
+    /// A kind that this version does not know, read from a newer process.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
 }
 
 impl MemberInfo {
@@ -237,6 +249,24 @@ impl MemberInfo {
     pub fn is_full(&self) -> bool {
         self.actor.as_ref().is_some_and(ActorInfo::is_full)
     }
+
+    /// Returns whether nothing about the member calls for a look. It does not if the member
+    /// - is suspended, restarting, cancelled or stopping,
+    /// - has handled one message for a second,
+    /// - has a full mailbox or senders that wait for room, or lacks workers of its pool,
+    /// - was restarted within the window of its limit, or failed within the last minute.
+    pub fn is_well(&self) -> bool {
+        let is_busy = self.handling_for().is_some_and(|time| time >= SLOW_HANDLER);
+        let is_interrupted = matches!(
+            self.activity,
+            Activity::Suspended | Activity::WaitingToRestart { .. } | Activity::Restarting | Activity::Stopping
+        );
+        let is_crowded = self.is_full() || self.actor.as_ref().is_some_and(|actor| actor.waiting_senders > 0);
+        let lacks_workers = self.pool_size.is_some_and(|size| self.children < size);
+        let has_failed = self.restarts.is_some_and(|restarts| restarts.used > 0 && !restarts.is_shared)
+            || self.last_failure.as_ref().is_some_and(|failure| failure.ago < RECENT_FAILURE);
+        !(is_busy || is_interrupted || is_crowded || lacks_workers || has_failed || self.cancelled_for.is_some())
+    }
 }
 
 impl ActorInfo {
@@ -259,7 +289,9 @@ fn activity(node: &Node, facts: &MemberFacts, of_node: &NodeFacts, now: Instant)
         Work::Running => Activity::Running,
         Work::Waiting => Activity::Waiting,
         Work::Handling(progress) => {
-            let since = progress.since.unwrap_or_else(|| node.tree().observed.handling_since(node.number(), progress, now));
+            let observed = || node.tree().observed.handling_since(node.number(), progress, now);
+            let at_least = || progress.stuck_since.map_or_else(observed, |stuck| stuck.min(observed()));
+            let since = progress.since.unwrap_or_else(at_least);
             Activity::Handling { for_at_least: now.since(since), is_exact: progress.since.is_some() }
         }
         Work::InHook => Activity::InHook,

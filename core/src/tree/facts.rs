@@ -36,6 +36,9 @@ pub enum MemberKind {
     BlockingJob,
     /// A group of tasks, whose results are read.
     Group,
+    /// A kind that this version does not know, read from a newer process.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Unknown,
 }
 
 impl MemberKind {
@@ -52,6 +55,7 @@ impl MemberKind {
             Self::Task => "task",
             Self::BlockingJob => "blocking_job",
             Self::Group => "group",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -122,6 +126,8 @@ pub(crate) struct Progress {
     pub(crate) incarnation: u32,
     /// When the handler began, if handlers are timed.
     pub(crate) since: Option<Instant>,
+    /// Since when the sampler for stuck handlers has known it, if that reported it.
+    pub(crate) stuck_since: Option<Instant>,
 }
 
 /// The mailbox and the counts of an actor.

@@ -104,7 +104,7 @@ impl Observed {
 
     /// Returns since when the member with this number has been known to handle this message.
     pub(crate) fn handling_since(&self, number: u64, progress: Progress, now: Instant) -> Instant {
-        let key = Progress { since: None, ..progress };
+        let key = Progress { since: None, stuck_since: None, ..progress };
         self.since((number, false), Seen::Handling(key), now)
     }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn progress(taken: usize) -> Progress {
-        Progress { taken, handled: taken as u64 - 1, incarnation: 0, since: None }
+        Progress { taken, handled: taken as u64 - 1, incarnation: 0, since: None, stuck_since: None }
     }
 
     fn at(seconds: u64) -> Instant {

@@ -6,6 +6,7 @@ use crate::inspect::protocol::{
 };
 use crate::inspect::{Health, MemberInfo, Rates, Snapshot};
 use pleach_core::ActorPath;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -57,15 +58,14 @@ impl Client {
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         let (reader, writer) = UnixStream::connect(path).await?.into_split();
         let mut reader = BufReader::new(reader);
-        let line = read_line(&mut reader).await?;
+        let greeting = read_bytes(&mut reader).await?;
+        check_version(&greeting)?;
+        let line: Line = serde_json::from_slice(&greeting).map_err(protocol)?;
         let hello = match (line.hello, line.error) {
             (Some(hello), _) => hello,
             (None, Some(failure)) => return Err(ClientError::Refused(failure)),
             (None, None) => return Err(ClientError::Protocol("the first line is not a greeting".to_string())),
         };
-        if hello.protocol != PROTOCOL_VERSION {
-            return Err(ClientError::Version { theirs: hello.protocol });
-        }
         Ok(Self { reader, writer, hello, last_id: 0, events: VecDeque::new(), dropped_events: 0 })
     }
 
@@ -133,7 +133,8 @@ impl Client {
     }
 
     /// Follows events of these kinds: `failures`, `unhandled`, `dead_letters`, `lifecycle`,
-    /// `decisions`, `gave_up`, `lints`. `None`: all except lints, which make every handler slower.
+    /// `decisions`, `gave_up`, `stuck_handlers`, `mailboxes`, `wait_cycles`, `health`, `lints`.
+    /// `None`: all except lints, which make every handler slower.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with code `bad_request` for an unknown kind.
@@ -190,6 +191,7 @@ impl Client {
             InspectAction::LogLevel => {
                 return Err(ClientError::Protocol("a log level has no path; call `set_log_level`".to_string()));
             }
+            InspectAction::Unknown => return Err(ClientError::Protocol("this action is not known".to_string())),
         })
         .await
     }
@@ -260,7 +262,29 @@ fn protocol(error: serde_json::Error) -> ClientError {
     ClientError::Protocol(error.to_string())
 }
 
+/// Fails for another version of the protocol. The rest of its greeting may be unknown.
+fn check_version(greeting: &[u8]) -> Result<(), ClientError> {
+    #[derive(Deserialize)]
+    struct Greeting {
+        hello: Option<Version>,
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        protocol: u32,
+    }
+    match serde_json::from_slice(greeting).map_err(protocol)? {
+        Greeting { hello: Some(Version { protocol: theirs }) } if theirs != PROTOCOL_VERSION => {
+            Err(ClientError::Version { theirs })
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn read_line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Line, ClientError> {
+    serde_json::from_slice(&read_bytes(reader).await?).map_err(protocol)
+}
+
+async fn read_bytes(reader: &mut BufReader<OwnedReadHalf>) -> Result<Vec<u8>, ClientError> {
     let mut bytes = Vec::new();
     loop {
         let part = reader.fill_buf().await?;
@@ -275,7 +299,7 @@ async fn read_line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Line, Client
             return Err(ClientError::Protocol(format!("a line is longer than {LINE_LEN_MAX} bytes")));
         }
         if end.is_some() {
-            return serde_json::from_slice(&bytes).map_err(protocol);
+            return Ok(bytes);
         }
     }
 }

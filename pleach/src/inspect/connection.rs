@@ -8,17 +8,20 @@
 //! missed. Events about the inspection socket itself are left out, because sending one would cause
 //! the next.
 
-use crate::events::{Event, EventKinds, ListenerHandle};
-use crate::inspect::events::{EventText, kinds_of, path_of, unix_micros};
+use crate::events::{Event, ListenerHandle};
+use crate::inspect::events::{EventText, FollowedKinds, path_of, unix_micros};
+use crate::inspect::health_watch::{HealthWatch, LOOK_EVERY};
 use crate::inspect::options::REQUEST_LEN_MAX;
 use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Request};
-use crate::inspect::serve::{Inspected, is_within};
+use crate::inspect::serve::Inspected;
 use crate::inspect::server;
+use crate::inspect::why::is_within;
 use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy};
 use serde::Deserialize;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -31,6 +34,8 @@ pub(super) struct Connection {
     reader: Option<Reader>,
     writer: OwnedWriteHalf,
     following: Option<Following>,
+    /// How often the client has asked to follow.
+    follows: u64,
     /// The number of the last event.
     seq: u64,
     /// Counts this connection as open, until it is dropped.
@@ -42,6 +47,8 @@ pub(super) enum Input {
     /// The next line, or the end of the connection.
     Line(Reader, io::Result<Received>),
     Event(Box<Event>),
+    /// It is time to look at the health, for the `follow` request with this number.
+    LookAtHealth(u64),
 }
 
 /// What was read.
@@ -64,6 +71,7 @@ impl Connection {
                 reader: Some(Reader(BufReader::new(reader))),
                 writer,
                 following: None,
+                follows: 0,
                 seq: 0,
                 _open: open.expect("a temporary actor starts once"),
             }
@@ -87,6 +95,7 @@ impl Actor for Connection {
     async fn handle(&mut self, input: Input, cx: &mut Context<Self>) -> Result<(), BoxError> {
         match input {
             Input::Event(event) => self.send_event(&event, cx).await,
+            Input::LookAtHealth(number) => self.send_health(number, cx).await,
             Input::Line(reader, received) => {
                 self.reader = Some(reader);
                 self.answer(received, cx).await;
@@ -108,7 +117,7 @@ impl Connection {
         drop(cx.pipe_to_self(line, |(reader, received)| Input::Line(reader, received)));
     }
 
-    async fn answer(&mut self, received: io::Result<Received>, cx: &Context<Self>) {
+    async fn answer(&mut self, received: io::Result<Received>, cx: &mut Context<Self>) {
         let line = match received {
             Ok(Received::Line(line)) => line,
             Ok(Received::TooLong) => {
@@ -139,11 +148,16 @@ impl Connection {
     }
 
     /// Begins or ends to follow events, if the operation asks for it.
-    fn follow_or_not(&mut self, operation: &Operation, cx: &Context<Self>) -> Result<(), Failure> {
+    fn follow_or_not(&mut self, operation: &Operation, cx: &mut Context<Self>) -> Result<(), Failure> {
         match operation {
             Operation::Follow(Follow { path, kinds }) => {
-                let kinds = kinds_of(kinds.as_deref())?;
-                self.following = Some(Following::begin(&self.inspected, path.clone(), kinds, cx));
+                let followed = FollowedKinds::of(kinds.as_deref())?;
+                self.follows += 1;
+                self.following = Some(Following::begin(&self.inspected, path.clone(), followed, self.follows, cx));
+                if followed.health {
+                    // Full of events: then the next look is late, which is no harm.
+                    cx.send_after(Duration::ZERO, Input::LookAtHealth(self.follows));
+                }
             }
             Operation::Unfollow => self.following = None,
             _ => {}
@@ -155,10 +169,31 @@ impl Connection {
         if self.following.is_none() || !self.send_missed(cx).await {
             return;
         }
-        self.seq += 1;
         let EventText { kind, path, text } = EventText::of(event);
+        self.send_info(kind, path, text, cx).await;
+    }
+
+    /// Sends what has changed in the health, and looks again later.
+    async fn send_health(&mut self, number: u64, cx: &mut Context<Self>) {
+        let Some(following) = self.following.as_mut().filter(|following| following.number == number) else { return };
+        let mut changes = following.health.look(&self.inspected);
+        changes.retain(|(_, path, _)| is_below(path.as_ref(), following.below.as_ref()));
+        if !changes.is_empty() && !self.send_missed(cx).await {
+            return;
+        }
+        for (kind, path, text) in changes {
+            if !self.send_info(kind, path, text, cx).await {
+                return;
+            }
+        }
+        cx.send_after(LOOK_EVERY, Input::LookAtHealth(number));
+    }
+
+    /// Sends one event. Returns false if the connection is closed.
+    async fn send_info(&mut self, kind: &str, path: Option<ActorPath>, text: String, cx: &Context<Self>) -> bool {
+        self.seq += 1;
         let info = EventInfo { seq: self.seq, unix_us: unix_micros(), kind: kind.to_string(), path, text };
-        self.write(&Line { event: Some(info), ..Line::default() }, cx).await;
+        self.write(&Line { event: Some(info), ..Line::default() }, cx).await
     }
 
     /// Says how many events were missed since the last line, if any. Returns false if the
@@ -239,24 +274,38 @@ impl Reader {
 struct Following {
     listener: Option<ListenerHandle>,
     missed: Arc<AtomicU64>,
+    /// Only events about this member and those below it are sent.
+    below: Option<ActorPath>,
+    health: HealthWatch,
+    number: u64,
 }
 
 impl Following {
-    fn begin(inspected: &Inspected, below: Option<ActorPath>, kinds: EventKinds, cx: &Context<Connection>) -> Self {
+    fn begin(
+        inspected: &Inspected,
+        below: Option<ActorPath>,
+        followed: FollowedKinds,
+        number: u64,
+        cx: &mut Context<Connection>,
+    ) -> Self {
         let (me, missed) = (cx.me(), Arc::new(AtomicU64::new(0)));
-        let counted = Arc::clone(&missed);
-        let listener = inspected.root.hub().listen_to(kinds, move |event| {
+        let (counted, listened_below) = (Arc::clone(&missed), below.clone());
+        let listener = inspected.root.hub().listen_to(followed.kinds, move |event| {
             let path = path_of(event);
-            let is_wanted = below.as_ref().is_none_or(|below| path.is_some_and(|path| is_within(path, below)));
-            if !is_wanted || path.is_some_and(is_own) {
+            if !followed.sends(event) || !is_below(path, listened_below.as_ref()) || path.is_some_and(is_own) {
                 return;
             }
             if me.tell(Input::Event(Box::new(event.clone()))).is_err() {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { listener: Some(listener), missed }
+        Self { listener: Some(listener), missed, below, health: HealthWatch::new(), number }
     }
+}
+
+/// Returns whether an event about `path` is followed by a client that follows what is `below`.
+fn is_below(path: Option<&ActorPath>, below: Option<&ActorPath>) -> bool {
+    below.is_none_or(|below| path.is_some_and(|path| is_within(path, below)))
 }
 
 /// Returns whether a member belongs to the inspection socket.

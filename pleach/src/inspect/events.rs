@@ -1,6 +1,6 @@
 //! Events of a system as values, for clients that follow them.
 
-use crate::events::{Event, EventKinds, Lint};
+use crate::events::{Event, EventKinds, Lint, Recovery};
 use crate::inspect::protocol::{EVENT_KINDS, Failure};
 use pleach_core::{ActorPath, Cause, Exit};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,7 +40,12 @@ fn kind_of(event: &Event) -> &'static str {
         Event::GaveUp(_) => "gave_up",
         Event::Unhandled(_) => "unhandled",
         Event::DeadLetter(_) => "dead_letter",
-        Event::Lint(_) => "lint",
+        Event::Lint(Lint::StuckHandler { .. }) => "stuck_handler",
+        Event::Lint(Lint::LongHandler { .. }) => "long_handler",
+        Event::Lint(Lint::MailboxFilling { .. }) => "mailbox_filling",
+        Event::Lint(Lint::AskCycle(_) | Lint::SendCycle(_)) => "wait_cycle",
+        Event::Recovered(Recovery::HandlerReturned { .. }) => "handler_returned",
+        Event::Recovered(Recovery::MailboxDrained { .. }) => "mailbox_drained",
         _ => "other",
     }
 }
@@ -58,8 +63,34 @@ fn text_of(event: &Event) -> String {
         Event::GaveUp(gave_up) => gave_up.to_string(),
         Event::Unhandled(failure) => format!("unhandled: {failure}"),
         Event::DeadLetter(letter) => letter.to_string(),
-        Event::Lint(lint) => format!("{lint:?}"),
+        Event::Lint(lint) => lint_text(lint),
+        Event::Recovered(Recovery::HandlerReturned { path, message, ran_for }) => {
+            format!("{path} has ended a {message} that took {ran_for:.1?}")
+        }
+        Event::Recovered(Recovery::MailboxDrained { path, queued, capacity }) => {
+            format!("the mailbox of {path} has room again: {queued} of {capacity} messages are queued")
+        }
         other => format!("{other:?}"),
+    }
+}
+
+fn lint_text(lint: &Lint) -> String {
+    let chain = |paths: &[ActorPath]| {
+        let paths: Vec<_> = paths.iter().chain(paths.first()).map(ToString::to_string).collect();
+        paths.join(" waits for ")
+    };
+    match lint {
+        Lint::StuckHandler { path, message, running_for } | Lint::LongHandler { path, message, running_for } => {
+            format!("{path} has been handling one {message} for {running_for:.1?} and handles no other meanwhile")
+        }
+        Lint::MailboxFilling { path, queued, capacity } => {
+            format!("the mailbox of {path} is filling up: {queued} of {capacity} messages are queued")
+        }
+        Lint::AskCycle(cycle) => format!("an ask closes a wait cycle and can only time out: {}", chain(cycle)),
+        Lint::SendCycle(cycle) => {
+            format!("a send closed a wait cycle and was accepted above the capacity: {}", chain(cycle))
+        }
+        lint => format!("{lint:?}"),
     }
 }
 
@@ -75,6 +106,7 @@ pub(super) fn path_of(event: &Event) -> Option<&ActorPath> {
         Event::GaveUp(gave_up) => Some(&gave_up.supervisor),
         Event::DeadLetter(letter) => Some(&letter.to),
         Event::Lint(lint) => lint_path(lint),
+        Event::Recovered(Recovery::HandlerReturned { path, .. } | Recovery::MailboxDrained { path, .. }) => Some(path),
         _ => None,
     }
 }
@@ -89,7 +121,7 @@ fn exit_text(exit: &Exit) -> String {
 fn lint_path(lint: &Lint) -> Option<&ActorPath> {
     match lint {
         Lint::AskCycle(paths) | Lint::SendCycle(paths) => paths.first(),
-        Lint::MailboxFilling { path, .. } | Lint::LongHandler { path, .. } => Some(path),
+        Lint::MailboxFilling { path, .. } | Lint::LongHandler { path, .. } | Lint::StuckHandler { path, .. } => Some(path),
         _ => None,
     }
 }
@@ -101,25 +133,66 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// Returns the kinds with these names. Default: all except lints, because timing handlers costs
-/// every message.
-pub(super) fn kinds_of(names: Option<&[String]>) -> Result<EventKinds, Failure> {
-    let kind = |name: &str| match name {
-        "failures" => Some(EventKinds::FAILURES),
-        "unhandled" => Some(EventKinds::UNHANDLED),
-        "dead_letters" => Some(EventKinds::DEAD_LETTERS),
-        "lifecycle" => Some(EventKinds::LIFECYCLE),
-        "decisions" => Some(EventKinds::DECISIONS),
-        "gave_up" => Some(EventKinds::GAVE_UP),
-        "lints" => Some(EventKinds::LINTS),
-        _ => None,
-    };
-    let all_but_lints = || EVENT_KINDS.iter().filter(|name| **name != "lints").map(|name| name.to_string()).collect();
-    let names = names.map_or_else(all_but_lints, <[String]>::to_vec);
-    names.iter().try_fold(EventKinds::NONE, |kinds, name| {
-        let unknown = || format!("unknown event kind {name:?}; known: {}", EVENT_KINDS.join(", "));
-        Ok(kinds | kind(name).ok_or_else(|| Failure::new("bad_request", unknown()))?)
-    })
+/// What a connection follows.
+#[derive(Clone, Copy)]
+pub(super) struct FollowedKinds {
+    pub(super) kinds: EventKinds,
+    pub(super) health: bool,
+    /// Whether the ends of stuck handlers, and of full mailboxes, are followed.
+    handler_ends: bool,
+    mailbox_ends: bool,
+}
+
+impl FollowedKinds {
+    const NONE: Self = Self { kinds: EventKinds::NONE, health: false, handler_ends: false, mailbox_ends: false };
+
+    /// Returns the kinds with these names. Default: all except lints, because timing handlers costs
+    /// every message.
+    pub(super) fn of(names: Option<&[String]>) -> Result<Self, Failure> {
+        let all_but_lints = || EVENT_KINDS.iter().filter(|name| **name != "lints").map(|name| name.to_string()).collect();
+        let names = names.map_or_else(all_but_lints, <[String]>::to_vec);
+        names.iter().try_fold(Self::NONE, |followed, name| followed.and(name))
+    }
+
+    fn and(mut self, name: &str) -> Result<Self, Failure> {
+        self.kinds |= match name {
+            "failures" => EventKinds::FAILURES,
+            "unhandled" => EventKinds::UNHANDLED,
+            "dead_letters" => EventKinds::DEAD_LETTERS,
+            "lifecycle" => EventKinds::LIFECYCLE,
+            "decisions" => EventKinds::DECISIONS,
+            "gave_up" => EventKinds::GAVE_UP,
+            "lints" => EventKinds::LINTS,
+            "wait_cycles" => EventKinds::WAIT_CYCLES,
+            "stuck_handlers" => {
+                self.handler_ends = true;
+                EventKinds::STUCK_HANDLERS | EventKinds::RECOVERIES
+            }
+            "mailboxes" => {
+                self.mailbox_ends = true;
+                EventKinds::MAILBOXES | EventKinds::RECOVERIES
+            }
+            "health" => {
+                self.health = true;
+                EventKinds::NONE
+            }
+            name => {
+                let text = format!("unknown event kind {name:?}; known: {}", EVENT_KINDS.join(", "));
+                return Err(Failure::new("bad_request", text));
+            }
+        };
+        Ok(self)
+    }
+
+    /// Returns whether an event of the followed kinds is sent: of recoveries only those that were
+    /// asked for.
+    pub(super) fn sends(&self, event: &Event) -> bool {
+        match event {
+            Event::Recovered(Recovery::HandlerReturned { .. }) => self.handler_ends,
+            Event::Recovered(Recovery::MailboxDrained { .. }) => self.mailbox_ends,
+            _ => true,
+        }
+    }
 }
 
 /// Returns the time of day in microseconds since 1970.

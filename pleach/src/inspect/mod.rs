@@ -34,6 +34,8 @@ mod connection;
 #[cfg(all(feature = "inspect", unix))]
 mod events;
 #[cfg(all(feature = "inspect", unix))]
+mod health_watch;
+#[cfg(all(feature = "inspect", unix))]
 mod options;
 #[cfg(all(feature = "inspect", unix))]
 mod protocol;
@@ -45,6 +47,8 @@ mod serve;
 mod server;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_file;
+#[cfg(all(feature = "inspect", unix))]
+mod why;
 
 #[cfg(all(feature = "inspect", unix))]
 pub use client::{Client, ClientError};
@@ -61,5 +65,5 @@ pub use pleach_core::{
 #[cfg(all(feature = "inspect", unix))]
 pub use protocol::{
     EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow,
-    TopSums, Why,
+    TopSums, Waiter, Why,
 };

@@ -38,6 +38,9 @@ pub enum InspectAction {
     Resume,
     /// Sets the log level through the function that the program provides.
     LogLevel,
+    /// An action that this version does not know, read from a newer process.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Sets the log level of the program to a text such as `info` or `pleach=debug`.

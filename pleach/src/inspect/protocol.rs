@@ -8,7 +8,7 @@
 //! not know. Everything else changes [`PROTOCOL_VERSION`].
 
 use crate::inspect::options::InspectAction;
-use crate::inspect::{HealthReason, MemberInfo, MemberKind};
+use crate::inspect::{HealthReason, MemberInfo, MemberKind, WaitInfo};
 use pleach_core::{ActorPath, Counts};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -98,6 +98,14 @@ pub struct SnapshotRequest {
     /// Which kinds of members are listed. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<MemberKind>>,
+    /// Lists only members that are not well: those whose [`MemberInfo::is_well`] is false, and those
+    /// that a health reason names. A page has up to 250 of them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub not_well: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl SnapshotRequest {
@@ -207,6 +215,24 @@ pub struct Why {
     pub is_cycle: bool,
     /// The problems of the system that concern a member of the chain or one above it.
     pub reasons: Vec<HealthReason>,
+    /// Members outside the chain that wait for a member of it, at most 32.
+    #[serde(default)]
+    pub waiters: Vec<Waiter>,
+    /// How many further waits for the chain are not listed. Up to 200,000 members are looked at.
+    #[serde(default)]
+    pub waiters_left_out: u64,
+}
+
+/// A member that waits for a member of the chain of [`Why`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The member that waits.
+    pub path: ActorPath,
+    /// The number of the member that waits.
+    pub id: u64,
+    /// What it waits for.
+    pub wait: WaitInfo,
 }
 
 /// A member that a request is about.
@@ -231,8 +257,19 @@ pub(super) struct Follow {
 }
 
 /// The `kinds` of events that a connection follows.
-pub(super) const EVENT_KINDS: [&str; 7] =
-    ["failures", "unhandled", "dead_letters", "lifecycle", "decisions", "gave_up", "lints"];
+pub(super) const EVENT_KINDS: [&str; 11] = [
+    "failures",
+    "unhandled",
+    "dead_letters",
+    "lifecycle",
+    "decisions",
+    "gave_up",
+    "stuck_handlers",
+    "mailboxes",
+    "wait_cycles",
+    "health",
+    "lints",
+];
 
 /// An event of the system, as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

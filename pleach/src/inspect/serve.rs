@@ -3,12 +3,13 @@
 //! An answer that visits many members does so in parts, and lets other tasks run in between. Every
 //! answer is bounded: by count, and by about 1 MiB of text.
 
+use crate::inspect::health_watch::LastLook;
 use crate::inspect::options::{InspectAction, InspectOptions};
 use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Target};
-use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums, Why};
+use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
-use crate::inspect::{ActionError, HealthReason, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
-use pleach_core::{ActorPath, AnyRef, RootContext, Runtime};
+use crate::inspect::{ActionError, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
+use pleach_core::{AnyRef, RootContext, Runtime};
 use serde::Serialize;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -19,14 +20,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ANSWER_LEN_MAX: usize = 1024 * 1024;
 const SNAPSHOT_LIMIT_DEFAULT: usize = 100;
 const SNAPSHOT_LIMIT_MAX: usize = 1_000;
+/// Members that are not well are described at length, so fewer fit an answer.
+const NOT_WELL_LIMIT_MAX: usize = 250;
 const TOP_LIMIT_DEFAULT: usize = 20;
 const TOP_LIMIT_MAX: usize = 1_000;
 /// How many members `top` compares at most.
 const COMPARED_MAX: u64 = 2_000_000;
 /// How many members are read before other tasks run.
 const PART: usize = 500;
-/// The longest chain of waits that `why` follows.
-const CHAIN_MAX: usize = 32;
 
 /// What all connections of one socket share.
 pub(super) struct Inspected {
@@ -36,6 +37,7 @@ pub(super) struct Inspected {
     pub(super) options: InspectOptions,
     pub(super) samplers: Samplers,
     pub(super) counters: Counters,
+    pub(super) last_look: LastLook,
 }
 
 #[derive(Default)]
@@ -76,7 +78,7 @@ impl Inspected {
             Operation::Snapshot(request) => self.snapshot(request).await,
             Operation::Member(target) => to_value(&self.find(&target)?.info()),
             Operation::Top(request) => self.top(request).await,
-            Operation::Why(target) => to_value(&self.why(&target)?),
+            Operation::Why(target) => to_value(&self.why(&target).await?),
             Operation::Health => to_value(&self.root.health()),
             Operation::Rates(target) => self.rates(&target).await,
             Operation::Stop(target) => self.act(InspectAction::Stop, &target, |member| {
@@ -91,7 +93,7 @@ impl Inspected {
         }
     }
 
-    fn find(&self, target: &Target) -> Result<AnyRef, Failure> {
+    pub(super) fn find(&self, target: &Target) -> Result<AnyRef, Failure> {
         let found = self.root.lookup_any(&target.path);
         let found = found.ok_or_else(|| not_found(&SnapshotError::NotFound(target.path.clone())))?;
         match target.member_id {
@@ -105,11 +107,16 @@ impl Inspected {
     }
 
     async fn snapshot(&self, request: SnapshotRequest) -> Answer {
-        let SnapshotRequest { path, depth, limit, mut cursor, kinds } = request;
+        let SnapshotRequest { path, depth, limit, mut cursor, kinds, not_well } = request;
         let limit = limit.unwrap_or(SNAPSHOT_LIMIT_DEFAULT).clamp(1, SNAPSHOT_LIMIT_MAX);
         let mut query = SnapshotQuery::at(path.unwrap_or_default());
         query = depth.map_or(query.clone(), |depth| query.depth(depth));
         query = kinds.map_or(query.clone(), |kinds| query.kinds(kinds));
+        if not_well {
+            query = cursor.map_or(query.clone(), |cursor| query.clone().after(cursor));
+            let (members, next) = self.not_well(query, limit.min(NOT_WELL_LIMIT_MAX)).await?;
+            return Ok(serde_json::json!({ "members": members, "next": next.map(|next| next.to_string()) }));
+        }
         let (mut members, mut len) = (Vec::new(), 0);
         loop {
             // Small pages, so that the text of one page over the limit is bounded too.
@@ -168,25 +175,6 @@ impl Inspected {
         }
         let rows = best.into_rows(sampler.as_ref());
         to_value(&Top { rows, compared, is_complete, sums: Some(sums) })
-    }
-
-    /// Follows the first wait of each member, from the target on.
-    fn why(&self, target: &Target) -> Result<Why, Failure> {
-        let mut chain = vec![self.find(target)?.info()];
-        let mut is_cycle = false;
-        while let Some(wait) = chain.last().and_then(|last| last.waits.first()).filter(|_| chain.len() < CHAIN_MAX) {
-            if chain.iter().any(|member| member.id == wait.id) {
-                is_cycle = true;
-                break;
-            }
-            let Some(next) = self.root.lookup_any(&wait.on).filter(|next| next.id().get() == wait.id) else { break };
-            chain.push(next.info());
-        }
-        let health = self.root.health();
-        let concerns =
-            |reason: &&HealthReason| reason_path(reason).is_some_and(|path| chain.iter().any(|one| is_within(&one.path, path)));
-        let reasons = health.reasons().iter().filter(concerns).cloned().collect();
-        Ok(Why { chain, is_cycle, reasons })
     }
 
     fn act(&self, action: InspectAction, target: &Target, order: impl FnOnce(&AnyRef) -> Result<(), ActionError>) -> Answer {
@@ -286,28 +274,11 @@ fn key(by: TopBy, member: &MemberInfo, sampler: Option<&BorrowedSampler<'_>>) ->
     }
 }
 
-fn reason_path(reason: &HealthReason) -> Option<&ActorPath> {
-    match reason {
-        HealthReason::GaveUp { supervisor, .. } => Some(supervisor),
-        HealthReason::PoolShort { path, .. }
-        | HealthReason::MailboxFull { path, .. }
-        | HealthReason::HandlerStuck { path, .. } => Some(path),
-        HealthReason::UnhandledFailures { origin, .. } => Some(origin),
-        HealthReason::Reported { source, .. } => Some(source),
-        _ => None,
-    }
-}
-
-/// Returns whether `path` is `above` or below it.
-pub(super) fn is_within(path: &ActorPath, above: &ActorPath) -> bool {
-    path.segments().starts_with(above.segments())
-}
-
 fn done() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-fn not_found(error: &SnapshotError) -> Failure {
+pub(super) fn not_found(error: &SnapshotError) -> Failure {
     Failure::new("not_found", error.to_string())
 }
 

@@ -4,6 +4,7 @@
 //! closed. The children end with this actor, which ends after everything below `/user`.
 
 use crate::inspect::connection::Connection;
+use crate::inspect::health_watch::LastLook;
 use crate::inspect::options::InspectOptions;
 use crate::inspect::protocol::{Failure, Line};
 use crate::inspect::samplers::Samplers;
@@ -31,6 +32,7 @@ pub(super) fn start(system: &System, options: InspectOptions, socket: SocketFile
         options,
         samplers: Samplers::default(),
         counters: Counters::default(),
+        last_look: LastLook::default(),
     });
     let socket = Arc::new(socket);
     let props = Props::new(move || Acceptor { inspected: Arc::clone(&inspected), socket: Arc::clone(&socket), number: 0 });

@@ -29,6 +29,7 @@ impl AnyCell {
             optional.as_ref().map_or((0, 0), |optional| (optional.incarnation, optional.taken_before));
         let (restart_at, since) =
             optional.as_ref().map_or((None, None), |optional| (optional.restart_at, optional.handling_since));
+        let stuck_since = optional.as_ref().and_then(|optional| optional.stuck_since);
         let word = queue.control_word;
         let is_new = queue.taken == taken_before;
         let work = match () {
@@ -36,7 +37,7 @@ impl AnyCell {
             () if word & control::ENDING != 0 => Work::Restarting,
             () if word & control::WAITING_TO_RESTART != 0 => Work::WaitingToRestart(restart_at),
             () if is_handling(&queue) => {
-                Work::Handling(Progress { taken: queue.taken, handled: queue.counts.handled, incarnation, since })
+                Work::Handling(Progress { taken: queue.taken, handled: queue.counts.handled, incarnation, since, stuck_since })
             }
             () if queue.is_suspended => Work::Suspended,
             () if queue.is_idle => Work::Idle,

@@ -53,6 +53,8 @@ pub(super) struct ObservedState {
     pub(super) taken_before: usize,
     pub(super) restart_at: Option<Instant>,
     pub(super) handling_since: Option<Instant>,
+    /// When the sampler first saw the message of a handler that it reported as stuck.
+    pub(super) stuck_since: Option<Instant>,
     /// The first edges, and how many there are.
     pub(super) edges: (Vec<Edge>, usize),
 }
@@ -185,6 +187,7 @@ impl AnyCell {
             incarnation: optional.incarnation.0,
             taken_before: optional.incarnation.1,
             restart_at: optional.restart_at,
+            stuck_since: optional.stuck_since,
             handling_since: optional.stopwatch.as_ref().map(|stopwatch| stopwatch.started_at),
             edges: (optional.edges.iter().take(edges_max).cloned().collect(), optional.edges.len()),
         })

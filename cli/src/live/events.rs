@@ -1,0 +1,169 @@
+//! `pleach events`: prints the events of a process as they happen.
+//!
+//! A line says when events are missing: because this command read too slowly, or because the
+//! connection was lost for some time.
+
+use super::args::{EventKind, EventsArgs};
+use crate::failure::{Failure, Status};
+use crate::output::escape::OneLine;
+use crate::output::times::rfc3339;
+use crate::output::{Colour, Output, Report, Style, Version, remark};
+use crate::socket::{Socket, SocketPath};
+use clap::ValueEnum as _;
+use pleach::actor::ActorPath;
+use pleach::inspect::{EventInfo, Followed};
+use pleach::store::Timestamp;
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// How long a process may take to answer a request.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// The wait between two attempts to connect again.
+const CONNECT_WAIT: Duration = Duration::from_millis(200);
+
+pub async fn run(args: EventsArgs, output: &Output) -> Result<(), Failure> {
+    let until = args.timeout.map(|timeout| Instant::now() + timeout);
+    let following = follow(&args, output);
+    match until {
+        None => following.await,
+        Some(until) => tokio::time::timeout_at(until, following).await.unwrap_or_else(|_| {
+            // Not an error of the process, and the events were printed.
+            Err(Failure::new(Status::TimedOut, format_args!("stopped after {:?}", args.timeout.unwrap_or_default())))
+        }),
+    }
+}
+
+/// Prints events until the process is gone for longer than the limit.
+async fn follow(args: &EventsArgs, output: &Output) -> Result<(), Failure> {
+    let mut filter = Filter { path: args.path.clone(), hides_known_problems: args.since_now };
+    let mut socket = connect(args).await?;
+    loop {
+        let lost = print_events(&mut socket, &mut filter, output).await?;
+        remark(&format!("{}; trying again for {:?}", lost.text, args.retry_for));
+        let before = (socket.hello().name.clone(), socket.hello().pid);
+        let since = Instant::now();
+        socket = reconnect(args, lost).await?;
+        let (name, pid) = (&socket.hello().name, socket.hello().pid);
+        let same = if before == (name.clone(), pid) { "the same process" } else { "another process" };
+        let text = format!(
+            "connected again to {name} (process {pid}, {same}); the events of about {:.1?} are missing",
+            since.elapsed()
+        );
+        output.print_line(&EventLine::of_command("gap", text, None))?;
+    }
+}
+
+async fn connect(args: &EventsArgs) -> Result<Socket, Failure> {
+    let mut socket = SocketPath::open(&args.socket, ANSWER_LIMIT).await?;
+    let names: Vec<String> = args.kinds.iter().map(name_of).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let kinds = (!names.is_empty()).then_some(names.as_slice());
+    socket.ask(async |client| client.follow(kinds).await).await?;
+    Ok(socket)
+}
+
+fn name_of(kind: &EventKind) -> String {
+    kind.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+}
+
+/// Connects again, as long as the arguments allow.
+async fn reconnect(args: &EventsArgs, lost: Failure) -> Result<Socket, Failure> {
+    let until = Instant::now() + args.retry_for;
+    let mut last = lost;
+    while Instant::now() < until {
+        tokio::time::sleep(CONNECT_WAIT).await;
+        match connect(args).await {
+            Ok(socket) => return Ok(socket),
+            Err(failure) => last = failure,
+        }
+    }
+    let text = format!("the process was gone for {:?}: {}", args.retry_for, last.text);
+    Err(Failure { text, ..Failure::new(Status::Unreachable, "") })
+}
+
+/// Prints events until the connection is lost, and returns why. `Err`: nothing more can be printed.
+async fn print_events(socket: &mut Socket, filter: &mut Filter, output: &Output) -> Result<Failure, Failure> {
+    let path = socket.path().clone();
+    loop {
+        let event = match socket.client().next_event().await {
+            Ok(event) => event,
+            Err(error) => return Ok(path.failure(&error)),
+        };
+        let line = match &event {
+            Followed::Event(event) if !filter.shows(event) => continue,
+            Followed::Event(event) => EventLine::of(event),
+            Followed::Missed(count) => {
+                let text = format!("{count} events were missed, because they were read too slowly");
+                EventLine::of_command("missed", text, Some(*count))
+            }
+            _ => continue,
+        };
+        output.print_line(&line)?;
+    }
+}
+
+/// Which events are printed.
+struct Filter {
+    path: Option<ActorPath>,
+    /// Until the status of the first look at the health has come with the problems known then.
+    hides_known_problems: bool,
+}
+
+impl Filter {
+    fn shows(&mut self, event: &EventInfo) -> bool {
+        if self.hides_known_problems && matches!(event.kind.as_str(), "health" | "problem") {
+            return false;
+        }
+        self.path
+            .as_ref()
+            .is_none_or(|path| event.path.as_ref().is_some_and(|about| about.segments().starts_with(path.segments())))
+    }
+}
+
+/// One line of the output.
+#[derive(Serialize)]
+struct EventLine<'a> {
+    version: Version,
+    /// The number of the event on this connection. `None` for a line of the command itself.
+    seq: Option<u64>,
+    at: String,
+    kind: &'a str,
+    path: Option<&'a ActorPath>,
+    text: String,
+    /// How many events were missed.
+    count: Option<u64>,
+    #[serde(skip)]
+    time: Timestamp,
+}
+
+impl<'a> EventLine<'a> {
+    fn of(event: &'a EventInfo) -> Self {
+        let time = Timestamp::from_millis(i64::try_from(event.unix_us / 1_000).unwrap_or(i64::MAX));
+        let (seq, kind, path, text) = (Some(event.seq), event.kind.as_str(), event.path.as_ref(), event.text.clone());
+        Self { version: Version, seq, at: rfc3339(time), kind, path, text, count: None, time }
+    }
+
+    fn of_command(kind: &'a str, text: String, count: Option<u64>) -> Self {
+        let time: Timestamp = SystemTime::now().into();
+        Self { version: Version, seq: None, at: rfc3339(time), kind, path: None, text, count, time }
+    }
+
+    fn colour(&self) -> Option<Colour> {
+        match self.kind {
+            "failed" | "gave_up" | "unhandled" | "problem" | "stuck_handler" | "wait_cycle" => Some(Colour::Red),
+            "missed" | "gap" | "decided" | "dead_letter" | "restarted" | "suspended" => Some(Colour::Yellow),
+            "problem_over" | "handler_returned" | "mailbox_drained" | "resumed" => Some(Colour::Green),
+            _ => None,
+        }
+    }
+}
+
+impl Report for EventLine<'_> {
+    fn text(&self, style: &Style) -> String {
+        let kind = format!("{:16}", OneLine(self.kind).to_string());
+        let kind = self.colour().map_or(kind.clone(), |colour| style.paint(colour, &kind));
+        format!("{}  {kind}  {}\n", style.times.exact(self.time), OneLine(&self.text))
+    }
+}
