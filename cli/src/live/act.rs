@@ -54,7 +54,11 @@ pub fn word(action: InspectAction) -> &'static str {
 /// Says what an order does to a member.
 fn consequence(action: InspectAction, member: &MemberInfo) -> String {
     let queued = member.actor.as_ref().map_or(0, |actor| actor.queued);
-    let messages = if queued == 1 { "1 queued message".to_string() } else { format!("{queued} queued messages") };
+    // With the verb in the forms `wait` and `waits`.
+    let messages = |verb: &str| match queued {
+        1 => format!("1 queued message {verb}s"),
+        queued => format!("{queued} queued messages {verb}"),
+    };
     let children = match member.children {
         0 => String::new(),
         1 => " with its child".to_string(),
@@ -66,17 +70,17 @@ fn consequence(action: InspectAction, member: &MemberInfo) -> String {
     };
     match action {
         InspectAction::Stop => {
-            let lost = if queued > 0 { format!("; {messages} become dead letters") } else { String::new() };
+            let lost = if queued > 0 { format!("; {} into dead letters", messages("turn")) } else { String::new() };
             format!("it stops{children}{after} and is not restarted{lost}")
         }
         InspectAction::Restart => {
-            let kept = if queued > 0 { format!("; {messages} stay queued") } else { String::new() };
+            let kept = if queued > 0 { format!("; {} in the mailbox", messages("stay")) } else { String::new() };
             format!("its state is lost and it starts again{children}{after}{kept}")
         }
         InspectAction::Suspend => {
-            format!("it handles no message until it is resumed{after}; {messages} wait, and further ones")
+            format!("it handles no message until it is resumed{after}; {}, and further ones", messages("wait"))
         }
-        InspectAction::Resume => format!("it handles messages again; {messages} wait"),
+        InspectAction::Resume => format!("it handles messages again; {}", messages("wait")),
         _ => String::new(),
     }
 }

@@ -57,16 +57,26 @@ async fn follow(args: &EventsArgs, output: &Output) -> Result<(), Failure> {
 
 async fn connect(args: &EventsArgs) -> Result<Socket, Failure> {
     let mut socket = SocketPath::open(&args.socket, ANSWER_LIMIT).await?;
-    let names: Vec<String> = args.kinds.iter().map(name_of).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let kinds = (!names.is_empty()).then_some(names.as_slice());
-    socket.ask(async |client| client.follow(kinds).await).await?;
+    let kinds = if args.kinds.is_empty() { &ALL_BUT_LINTS[..] } else { &args.kinds };
+    let names: Vec<_> = kinds.iter().filter_map(EventKind::to_possible_value).collect();
+    let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
+    socket.ask(async |client| client.follow(Some(&names)).await).await?;
     Ok(socket)
 }
 
-fn name_of(kind: &EventKind) -> String {
-    kind.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
-}
+/// What is followed by default. Lints make every handler slower.
+const ALL_BUT_LINTS: [EventKind; 10] = [
+    EventKind::Failures,
+    EventKind::Unhandled,
+    EventKind::DeadLetters,
+    EventKind::Lifecycle,
+    EventKind::Decisions,
+    EventKind::GaveUp,
+    EventKind::StuckHandlers,
+    EventKind::Mailboxes,
+    EventKind::WaitCycles,
+    EventKind::Health,
+];
 
 /// Connects again, as long as the arguments allow.
 async fn reconnect(args: &EventsArgs, lost: Failure) -> Result<Socket, Failure> {

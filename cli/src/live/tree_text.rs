@@ -44,7 +44,8 @@ fn is_failing(member: &MemberInfo) -> bool {
 fn end(tree: &Tree) -> String {
     let mut text = String::new();
     if tree.not_well && tree.rows.is_empty() && tree.next.is_none() {
-        text.push_str(&format!("every member below {} is well\n", OneLine(&tree.start.to_string())));
+        let rest = if tree.reasons.is_empty() { "" } else { "; these problems are left:" };
+        text.push_str(&format!("every member that runs below {} is well{rest}\n", OneLine(&tree.start.to_string())));
     }
     for reason in &tree.reasons {
         text.push_str(&format!("- {}\n", OneLine(&reason.to_string())));

@@ -6,7 +6,12 @@ mod demo;
 mod demo_screen;
 mod fixture;
 mod golden;
+mod live;
+mod live_events;
+mod live_sockets;
+mod live_why;
 mod manners;
+mod process;
 mod reading;
 #[allow(dead_code, reason = "the tests of the live views follow")]
 mod screen;

@@ -134,7 +134,7 @@ impl Client {
 
     /// Follows events of these kinds: `failures`, `unhandled`, `dead_letters`, `lifecycle`,
     /// `decisions`, `gave_up`, `stuck_handlers`, `mailboxes`, `wait_cycles`, `health`, `lints`.
-    /// `None`: all except lints, which make every handler slower.
+    /// `None`: the first six. `lints` makes every handler slower.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with code `bad_request` for an unknown kind.

@@ -1,7 +1,7 @@
 //! Events of a system as values, for clients that follow them.
 
 use crate::events::{Event, EventKinds, Lint, Recovery};
-use crate::inspect::protocol::{EVENT_KINDS, Failure};
+use crate::inspect::protocol::{EVENT_KINDS, EVENT_KINDS_DEFAULT, Failure};
 use pleach_core::{ActorPath, Cause, Exit};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -146,11 +146,10 @@ pub(super) struct FollowedKinds {
 impl FollowedKinds {
     const NONE: Self = Self { kinds: EventKinds::NONE, health: false, handler_ends: false, mailbox_ends: false };
 
-    /// Returns the kinds with these names. Default: all except lints, because timing handlers costs
-    /// every message.
+    /// Returns the kinds with these names. Default: those that cost nothing until they happen.
     pub(super) fn of(names: Option<&[String]>) -> Result<Self, Failure> {
-        let all_but_lints = || EVENT_KINDS.iter().filter(|name| **name != "lints").map(|name| name.to_string()).collect();
-        let names = names.map_or_else(all_but_lints, <[String]>::to_vec);
+        let default = || EVENT_KINDS.iter().take(EVENT_KINDS_DEFAULT).map(ToString::to_string).collect();
+        let names = names.map_or_else(default, <[String]>::to_vec);
         names.iter().try_fold(Self::NONE, |followed, name| followed.and(name))
     }
 

@@ -246,7 +246,7 @@ pub(super) struct Target {
     pub(super) member_id: Option<u64>,
 }
 
-/// Which events to follow, by their names. Default: all except lints.
+/// Which events to follow, by their names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Follow {
     /// Only events about this member and members below it. Default: all events.
@@ -255,6 +255,9 @@ pub(super) struct Follow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kinds: Option<Vec<String>>,
 }
+
+/// How many of [`EVENT_KINDS`] are followed by default: the first ones.
+pub(super) const EVENT_KINDS_DEFAULT: usize = 6;
 
 /// The `kinds` of events that a connection follows.
 pub(super) const EVENT_KINDS: [&str; 11] = [

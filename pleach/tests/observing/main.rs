@@ -17,4 +17,6 @@ mod socket_clients;
 mod socket_file;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_folder;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_follow;
 mod walk;
