@@ -168,7 +168,7 @@ pub enum EventKind {
     GaveUp,
     /// Handlers that do not return, and their ends
     StuckHandlers,
-    /// Mailboxes that fill up, and those that have room again
+    /// Mailboxes that fill up, and that have room again
     Mailboxes,
     /// Asks and sends that close a cycle of waits
     WaitCycles,

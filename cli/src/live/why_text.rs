@@ -72,7 +72,9 @@ fn explain_chain(facts: &Facts, deepest: &MemberInfo, explanation: &mut Explanat
         Activity::WaitingToRestart { remaining } => {
             let when = remaining.map_or("with its siblings".to_string(), |time| format!("in {}", spoken(time)));
             explanation.cause.push(format!("{path} has failed and starts again {when}"));
-            explanation.advice.push(format!("remove the cause of the failure of {path}; it starts again by itself"));
+            explanation
+                .advice
+                .push(format!("remove the cause of the failure of {path}; then it starts again without an order"));
         }
         Activity::Restarting | Activity::Stopping => {
             let does = if deepest.activity == Activity::Stopping { "stopping" } else { "ending before a restart" };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tokio::sync::Semaphore;
 
-/// What an actor of these tests is told to do.
+/// What an actor of these tests does.
 pub enum Job {
     /// Nothing.
     Note,

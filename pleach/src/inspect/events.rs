@@ -146,7 +146,7 @@ pub(super) struct FollowedKinds {
 impl FollowedKinds {
     const NONE: Self = Self { kinds: EventKinds::NONE, health: false, handler_ends: false, mailbox_ends: false };
 
-    /// Returns the kinds with these names. Default: those that cost nothing until they happen.
+    /// Returns the kinds with these names. Default: all that cost nothing until they happen.
     pub(super) fn of(names: Option<&[String]>) -> Result<Self, Failure> {
         let default = || EVENT_KINDS.iter().take(EVENT_KINDS_DEFAULT).map(ToString::to_string).collect();
         let names = names.map_or_else(default, <[String]>::to_vec);
@@ -183,8 +183,8 @@ impl FollowedKinds {
         Ok(self)
     }
 
-    /// Returns whether an event of the followed kinds is sent: of recoveries only those that were
-    /// asked for.
+    /// Returns whether an event of the followed kinds is sent. A listener gets all recoveries or
+    /// none, and a client wants some of them.
     pub(super) fn sends(&self, event: &Event) -> bool {
         match event {
             Event::Recovered(Recovery::HandlerReturned { .. }) => self.handler_ends,

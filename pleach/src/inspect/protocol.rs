@@ -98,8 +98,8 @@ pub struct SnapshotRequest {
     /// Which kinds of members are listed. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<MemberKind>>,
-    /// Lists only members that are not well: those whose [`MemberInfo::is_well`] is false, and those
-    /// that a health reason names. A page has up to 250 of them.
+    /// Lists only members for which [`MemberInfo::is_well`] is false, or which a health reason
+    /// names. A page has up to 250 of them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub not_well: bool,
 }
@@ -227,11 +227,11 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// The member that waits.
+    /// The path of the member that waits.
     pub path: ActorPath,
     /// The number of the member that waits.
     pub id: u64,
-    /// What it waits for.
+    /// The member that it waits for, and how.
     pub wait: WaitInfo,
 }
 
