@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use xtask::step::{Outcome, cargo, output_of, output_within};
+use xtask::step::{Outcome, cargo, output_of, output_within, run_in_sight};
 
 /// The number of kills, and the smallest number of orders that the demos must pick up.
 const KILLS: u64 = 6;
@@ -16,6 +16,9 @@ const PICKED_UP_MIN: usize = 3;
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// How long it shows something.
 const SHOW: [&str; 3] = ["demo", "--duration", "4s"];
+
+/// The picture of the demo in the README.
+const PICTURE: &str = "docs/images/demo.svg";
 
 /// What a good account says at its end.
 const ACCOUNTED: &str = "Every message, every failure and every charge is accounted for.";
@@ -53,6 +56,13 @@ pub fn survives_kills() -> Outcome {
         ));
     }
     folder.is_clean()
+}
+
+/// Draws the screen of the demo for the README.
+pub fn draw() -> Outcome {
+    let program = built()?;
+    let mut picture = cargo(&["run", "--quiet", "--package", "pleach-cli", "--example", "picture", "--"]);
+    run_in_sight(picture.arg(program).arg(xtask::root().join(PICTURE)))
 }
 
 fn picked_up(text: &str) -> usize {

@@ -39,6 +39,7 @@ cargo xtask crash [OPTION..]   kill processes that drive durable runs, then chec
 cargo xtask fuzz [SECONDS]     feed random and damaged input to every parser (default 60 s)
 cargo xtask layers             list imports of core and graph that break the order of rooms
 cargo xtask loom               run the loom models, deeper; LOOM_MAX_PREEMPTIONS=N sets how deep
+cargo xtask picture            draw the demo again: docs/images/demo.svg
 cargo xtask postgres COMMAND.. run a command with a temporary PostgreSQL server, such as
                                `cargo test --all-features -p ..`
 cargo xtask promises           list each promise of SEMANTICS.md with the tests that prove it
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
         ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
+        ["picture"] => demo::draw(),
         ["postgres", command @ ..] => postgres::with_server(command),
         ["words", arguments @ ..] => words::report(&root(), arguments).map(|text| print!("{text}")),
         ["help"] => {

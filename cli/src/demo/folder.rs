@@ -21,6 +21,9 @@ const PREFIX: &str = "pleach-demo-";
 /// The most names that are tried. A folder of another user can have the first one.
 const NAMES_MAX: u32 = 100;
 
+/// How often the removal of a folder is tried.
+const REMOVALS_MAX: u32 = 10;
+
 /// The files in a folder.
 const STORE: &str = "runs.db";
 const TILL: &str = "till";
@@ -109,8 +112,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A file that stays is no harm: the next demo takes the folder over.
-        drop(fs::remove_dir_all(&self.places.0));
+        // A store that is just being closed can still add or remove a file.
+        for _ in 0..REMOVALS_MAX {
+            if fs::remove_dir_all(&self.places.0).is_ok() || !self.places.0.exists() {
+                return;
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::demo::folder::Places;
 use crate::demo::till::{Charges, Till};
-use crate::demo::worker::orders::{GRAPH, OrderState, QUESTION, STEPS};
+use crate::demo::worker::orders::{BRANCHES, GRAPH, OrderState, QUESTION, STEPS};
 use pleach::durable::{RunRemote, RunView};
 use pleach::prelude::*;
 use pleach::store::{Filter, Place, RunInfo, RunStatus};
@@ -170,11 +170,13 @@ fn steps(view: &RunView, state: &OrderState) -> [StepState; STEPS.len()] {
         match &token.at {
             Place::Node(node) if !token.waits.is_empty() => set(node, StepState::Waiting),
             Place::Node(node) => set(node, StepState::Current),
-            // It waits at the join: its own branch is done. `branch` counts from the fan-out.
+            // Both branches begin.
+            Place::Fork(_) => BRANCHES.iter().for_each(|step| set(step, StepState::Current)),
+            // It waits at the join: its own branch is done. The other one has no record yet.
             Place::Join(_) => {
-                for fork in &token.branch {
-                    let first = STEPS.iter().position(|step| *step == "pack").unwrap_or_default();
-                    set(STEPS[(first + fork.branch as usize).min(STEPS.len() - 1)], StepState::Done);
+                let branch = token.branch.last().map_or(0, |fork| fork.branch as usize);
+                for (at, step) in BRANCHES.iter().enumerate() {
+                    set(step, if at == branch { StepState::Done } else { StepState::Current });
                 }
             }
             _ => {}

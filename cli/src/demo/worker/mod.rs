@@ -97,7 +97,10 @@ async fn serve(places: &Places, seed: u64, notes: &Notes, mut orders: mpsc::Rece
     runs.close().await;
     pace.set(Mode::Finishing);
     drop(customers.wait_all().await);
-    system.shutdown(SHUTDOWN).await?;
+    if let Err(late) = system.shutdown(SHUTDOWN).await {
+        // Such as an actor that a tool has suspended. Its messages are dead letters now.
+        eprintln!("{late}");
+    }
     notes.send_surely(Note::Final(Box::new(account(&system, &cast, &observed))));
     Ok(())
 }

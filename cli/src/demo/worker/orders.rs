@@ -15,8 +15,11 @@ use serde::{Deserialize, Serialize};
 /// The name of the graph.
 pub const GRAPH: &str = "order";
 
-/// The steps of an order, in order. `pack` and `invoice` run side by side.
+/// The steps of an order, in order.
 pub const STEPS: [&str; 6] = ["reserve", "approve", "pay", "pack", "invoice", "ship"];
+
+/// The steps that run side by side, in the order of their branches.
+pub const BRANCHES: [&str; 2] = ["pack", "invoice"];
 
 /// The key of the question about an expensive order.
 pub const QUESTION: &str = "approve";
@@ -134,7 +137,7 @@ fn graph() -> Result<CompiledGraph<OrderState>, pleach::graph::CompileError> {
         .add_node("ship", ship)
         .add_edge("reserve", "approve")
         .add_edge("approve", "pay")
-        .add_parallel_edge("pay", ["pack", "invoice"], "ship", merge)
+        .add_parallel_edge("pay", BRANCHES, "ship", merge)
         .add_edge("pack", "ship")
         .add_edge("invoice", "ship")
         .add_edge("ship", END)
