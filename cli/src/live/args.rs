@@ -92,6 +92,10 @@ pub struct TreeArgs {
     /// the problems of the process
     #[arg(long, conflicts_with = "kinds")]
     pub not_well: bool,
+    /// With --not-well: look once instead of twice within a second. Then a handler counts as slow
+    /// only if something has looked at it before
+    #[arg(long, requires = "not_well")]
+    pub once: bool,
     /// Text, JSON, or a drawing
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub output: TreeOutput,
@@ -110,6 +114,9 @@ impl TreeArgs {
         }
         if self.not_well {
             text.push_str(" --not-well");
+        }
+        if self.once {
+            text.push_str(" --once");
         }
         text
     }

@@ -9,9 +9,16 @@ use crate::socket::Socket;
 use pleach::actor::ActorPath;
 use pleach::inspect::{Cursor, HealthReason, MemberInfo, SnapshotRequest};
 use serde::Serialize;
+use std::time::Duration;
 
 /// The members of one page of the protocol.
 const PAGE: usize = 1_000;
+
+/// How many requests the first look at handlers takes at most. One covers up to 50,000 members.
+const FIRST_LOOK_REQUESTS_MAX: usize = 40;
+
+/// A little longer than a handler may take before it calls for a look.
+const SLOW_AFTER: Duration = Duration::from_millis(1_050);
 
 /// How many ancestors of listed members are asked for. Above that, only their names are shown.
 const ANCESTORS_MAX: usize = 1_000;
@@ -68,6 +75,9 @@ impl Tree {
         request.kinds = (!args.kinds.is_empty()).then(|| args.kinds.clone());
         request.not_well = args.not_well;
         request.cursor.clone_from(&args.after);
+        if args.not_well && !args.once && args.after.is_none() {
+            look_at_handlers(socket, &args.path).await?;
+        }
         let (limit, mut rows) = (args.limit as usize, Vec::new());
         loop {
             request.limit = Some((limit - rows.len()).min(PAGE));
@@ -121,6 +131,21 @@ impl Tree {
     pub fn depth(&self, path: &ActorPath) -> usize {
         path.segments().len().saturating_sub(self.start.segments().len())
     }
+}
+
+/// Lets the process look at the handlers below `path`, and waits until the slow ones are known. It
+/// measures how long a handler runs from the first look at it.
+pub async fn look_at_handlers(socket: &mut Socket, path: &ActorPath) -> Result<(), Failure> {
+    let mut request = SnapshotRequest::new();
+    (request.path, request.not_well, request.limit) = (Some(path.clone()), true, Some(PAGE));
+    for _ in 0..FIRST_LOOK_REQUESTS_MAX {
+        request.cursor = socket.ask(async |client| client.snapshot(request.clone()).await).await?.next;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    tokio::time::sleep(SLOW_AFTER).await;
+    Ok(())
 }
 
 /// Returns the ancestors of `path` below `shown`, the lowest one that is shown, the highest first.

@@ -2,6 +2,7 @@
 
 use super::args::{Place, WhyArgs};
 use super::health::reason_json;
+use super::tree::look_at_handlers;
 use super::why_text::explain;
 use crate::failure::{Failure, Status};
 use crate::output::escape::OneLine;
@@ -18,7 +19,7 @@ use std::time::Duration;
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// How many members below a supervisor or scope are named.
-const BELOW_MAX: usize = 10;
+const BELOW_MAX: usize = 20;
 
 pub async fn run(args: WhyArgs, output: &Output) -> Result<(), Failure> {
     match args.target {
@@ -87,6 +88,7 @@ impl Facts {
         }
         facts.add_reasons(socket).await?;
         if facts.chain.len() == 1 && facts.chain[0].children > 0 {
+            look_at_handlers(socket, &facts.path).await?;
             facts.add_below(socket).await?;
         }
         Ok(facts)
@@ -141,7 +143,7 @@ fn is_within(path: &ActorPath, above: &ActorPath) -> bool {
 }
 
 /// Returns the members that a problem names.
-fn places(reason: &HealthReason) -> Vec<&ActorPath> {
+pub fn places(reason: &HealthReason) -> Vec<&ActorPath> {
     match reason {
         HealthReason::GaveUp { supervisor, child, .. } => vec![supervisor, child],
         HealthReason::PoolShort { path, .. }

@@ -3,9 +3,10 @@
 
 use super::act::word;
 use super::member::{line, spoken};
-use super::why::Facts;
+use super::why::{Facts, places};
 use crate::output::explanation::Explanation;
 use pleach::inspect::{Activity, InspectAction, MemberInfo, WaitKind};
+use std::collections::BTreeSet;
 
 /// How many waiting members are named in a sentence.
 const NAMED_MAX: usize = 5;
@@ -21,10 +22,9 @@ pub fn explain(facts: &Facts) -> Explanation {
         add_crowd(facts, member, &mut explanation);
         add_story(member, &mut explanation);
     }
-    if !facts.chain.is_empty() {
-        let problems = facts.reasons.iter().map(|reason| format!("known problem: {reason}"));
-        explanation.note.extend(problems);
-    }
+    let problems = facts.reasons.iter().map(ToString::to_string).filter(|problem| !explanation.cause.contains(problem));
+    let problems: Vec<String> = problems.map(|problem| format!("known problem: {problem}")).collect();
+    explanation.note.extend(problems);
     explanation.advice.dedup();
     explanation
 }
@@ -140,9 +140,22 @@ fn explain_handler(
 /// A supervisor, a pool, a scope or a guardian: what is wrong is below it.
 fn explain_parent(facts: &Facts, member: &MemberInfo, explanation: &mut Explanation) {
     let path = &member.path;
-    let problems = facts.reasons.iter().map(ToString::to_string);
-    explanation.cause.extend(problems);
-    explanation.cause.extend(facts.below.iter().map(|below| format!("{} {}", below.path, line(below))));
+    explanation.cause.extend(facts.reasons.iter().map(ToString::to_string));
+    let is_named = |below: &&MemberInfo| facts.reasons.iter().any(|reason| places(reason).contains(&&below.path));
+    let mut cycles = BTreeSet::new();
+    for below in facts.below.iter().filter(|below| !is_named(below)) {
+        match role(below, &facts.below) {
+            Role::Cause => explanation.cause.push(format!("{} {}", below.path, line(below))),
+            Role::Waits(next) => explanation.so.push(waits(below, next)),
+            Role::Cycle(ids) => {
+                let in_cycle = facts.below.iter().filter(|one| ids.contains(&one.id));
+                let names: Vec<String> = in_cycle.map(|one| one.path.to_string()).collect();
+                if cycles.insert(ids) {
+                    explanation.cause.push(format!("{} wait for each other in a cycle, so none can continue", join(&names)));
+                }
+            }
+        }
+    }
     if explanation.cause.is_empty() {
         explanation.cause.push(format!("{path} ({}) works, and every member below it is well", member.kind));
         return;
@@ -150,9 +163,32 @@ fn explain_parent(facts: &Facts, member: &MemberInfo, explanation: &mut Explanat
     if facts.below_is_cut {
         explanation.note.push(format!("more members are not well: pleach tree {} {path} --not-well", facts.socket));
     }
-    if let Some(first) = facts.below.first() {
+    if let Some(first) = facts.below.iter().find(|below| !is_named(below)) {
         explanation.advice.push(format!("ask about one of them: pleach why {} {}", facts.socket, first.path));
     }
+}
+
+/// What a member that is not well is among others.
+enum Role<'a> {
+    /// It waits for none of them.
+    Cause,
+    /// It waits for this one.
+    Waits(&'a MemberInfo),
+    /// It waits for itself through members with these numbers.
+    Cycle(BTreeSet<u64>),
+}
+
+fn role<'a>(member: &MemberInfo, others: &'a [MemberInfo]) -> Role<'a> {
+    let next = |one: &MemberInfo| one.waits.first().and_then(|wait| others.iter().find(|other| other.id == wait.id));
+    let Some(first) = next(member) else { return Role::Cause };
+    let (mut at, mut passed) = (first, BTreeSet::from([member.id]));
+    while at.id != member.id {
+        match next(at).filter(|_| passed.insert(at.id)) {
+            Some(next) => at = next,
+            None => return Role::Waits(first),
+        }
+    }
+    Role::Cycle(passed)
 }
 
 /// Says what one member of the chain waits for.

@@ -142,6 +142,32 @@ async fn why_tells_a_suspended_actor_from_a_failed_and_an_idle_one() {
     assert!(notes.contains("no ink (handling ") && notes.contains("1 of 3 restarts in 5.0s"), "{why:?}");
 }
 
+/// Nothing has looked at the process before, so the command looks twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_of_the_whole_process_separates_causes_from_what_follows() {
+    let process = Process::start([]);
+    let gate = process.chain().await;
+    let (a, b, asks) = (process.spawn("a").await, process.spawn("b").await, Arc::new(Semaphore::new(0)));
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        from.tell(Job::WaitAndAsk(Arc::clone(&asks), to.clone())).unwrap();
+    }
+    until(|| [&a, &b].iter().all(|actor| actor.any().info().handling_for().is_some())).await;
+    asks.add_permits(2);
+    until(|| [&a, &b].iter().all(|actor| actor.any().info().waits.len() == 1)).await;
+    process.spawn("fine").await;
+    let why = process.call("why", &["/"]);
+    let cause = sentences(&why.out, "cause");
+    assert_eq!(cause.len(), 2, "{why:?}");
+    assert!(cause[0].starts_with("/user/bank (actor) handling "), "{why:?}");
+    assert_eq!(cause[1], "/user/a and /user/b wait for each other in a cycle, so none can continue");
+    let so = sentences(&why.out, "so");
+    assert!(so[0].starts_with("/user/till waits for the answer of /user/bank (ask, "), "{why:?}");
+    assert!(so.len() == 2 && so[1].starts_with("/user/shop waits for the answer of /user/till"), "{why:?}");
+    let tree = process.call("tree", &["--not-well", "--jq", "[.members[].path] | tojson"]);
+    assert_eq!(tree.out, "[\"/user/bank\",\"/user/till\",\"/user/shop\",\"/user/a\",\"/user/b\"]\n");
+    gate.add_permits(1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn why_of_a_store_points_to_the_word_for_runs() {
     let fixture = crate::fixture::Fixture::full(crate::fixture::Place::Sqlite).await;

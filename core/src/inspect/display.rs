@@ -93,8 +93,10 @@ impl fmt::Display for ActorInfo {
             Some(capacity) => write!(f, "{} of {capacity} queued", self.queued)?,
             None => write!(f, "{} queued", self.queued)?,
         }
-        if self.waiting_senders > 0 {
-            write!(f, ", {} senders wait", self.waiting_senders)?;
+        match self.waiting_senders {
+            0 => {}
+            1 => f.write_str(", 1 sender waits")?,
+            senders => write!(f, ", {senders} senders wait")?,
         }
         if self.stashed > 0 {
             write!(f, ", {} stashed", self.stashed)?;

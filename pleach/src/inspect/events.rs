@@ -2,7 +2,7 @@
 
 use crate::events::{Event, EventKinds, Lint, Recovery};
 use crate::inspect::protocol::{EVENT_KINDS, EVENT_KINDS_DEFAULT, Failure};
-use pleach_core::{ActorPath, Cause, Exit};
+use pleach_core::{ActorPath, Cause, Exit, FailureInfo, SupervisorDirective};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest text of an event, in characters. A longer one is shortened.
@@ -59,7 +59,7 @@ fn text_of(event: &Event) -> String {
         Event::Resumed { path } => format!("{path} was resumed"),
         Event::Ended { path, exit } => format!("{path} ended: {}", exit_text(exit)),
         Event::Failed(failure) => failure.to_string(),
-        Event::Decided { failure, directive } => format!("decided {directive:?} after: {failure}"),
+        Event::Decided { failure, directive } => decision_text(failure, *directive),
         Event::GaveUp(gave_up) => gave_up.to_string(),
         Event::Unhandled(failure) => format!("unhandled: {failure}"),
         Event::DeadLetter(letter) => letter.to_string(),
@@ -72,6 +72,22 @@ fn text_of(event: &Event) -> String {
         }
         other => format!("{other:?}"),
     }
+}
+
+fn decision_text(failure: &FailureInfo, directive: SupervisorDirective) -> String {
+    let path = failure.path();
+    let does = match directive {
+        SupervisorDirective::Resume => "continues with its state".to_string(),
+        SupervisorDirective::Stop => "is stopped and not restarted".to_string(),
+        SupervisorDirective::Restart => {
+            let limit = failure.restart_limit().map_or_else(String::new, |limit| format!(" of {limit}"));
+            let delay = failure.restart_delay().filter(|delay| !delay.is_zero());
+            let when = delay.map_or_else(|| "now".to_string(), |delay| format!("in {delay:?}"));
+            format!("restarts {when} (restart {}{limit} in {:?})", failure.restarts(), failure.window())
+        }
+        _ => "leaves the failure to the supervisor above".to_string(),
+    };
+    format!("{path} {does} after: {failure}")
 }
 
 fn lint_text(lint: &Lint) -> String {
