@@ -78,7 +78,7 @@ fn consequence(action: InspectAction, member: &MemberInfo) -> String {
             format!("its state is lost and it starts again{children}{after}{kept}")
         }
         InspectAction::Suspend => {
-            format!("it handles no message until it is resumed{after}; {}, and further ones", messages("wait"))
+            format!("it handles no message until it is resumed{after}; {} meanwhile, and so do new ones", messages("wait"))
         }
         InspectAction::Resume => format!("it handles messages again; {}", messages("wait")),
         _ => String::new(),

@@ -8,6 +8,7 @@ mod fixture;
 mod golden;
 mod live;
 mod live_events;
+mod live_golden;
 mod live_sockets;
 mod live_why;
 mod manners;
