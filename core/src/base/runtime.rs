@@ -64,6 +64,15 @@ pub trait Runtime: Send + Sync + 'static {
         self.spawn(Box::pin(async move { work() }));
     }
 
+    /// Starts a task that only observes: it looks at the system and writes what it sees.
+    ///
+    /// The calling thread may be blocked for a long time after this call, so the task must not
+    /// depend on it. Default: [`spawn`](Self::spawn). The simulator runs such a task outside of the
+    /// schedule, so that the trace of a seed does not depend on what is observed or logged.
+    fn spawn_observer(&self, task: BoxFuture<'static, ()>) {
+        self.spawn(task);
+    }
+
     /// Returns the current time on this runtime's clock, which never goes backwards.
     fn now(&self) -> Instant;
 

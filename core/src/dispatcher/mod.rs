@@ -22,7 +22,9 @@
 //! 2. One thread at a time polls the future of a task. It takes the future out of the task and puts
 //!    it back. A second driver that finds the future taken sets `again`, so no wake-up is lost.
 //! 3. Nothing is polled, woken or dropped while the queue's lock is held.
-//! 4. A waiting driver is registered and knows the earliest timer. Code that makes a task ready or
+//! 4. In the simulator a task that only observes takes no part in the random choice, and is not in
+//!    the trace. So the trace of a seed does not depend on the log level.
+//! 5. A waiting driver is registered and knows the earliest timer. Code that makes a task ready or
 //!    sets an earlier timer wakes all waiting drivers. A dropped driver removes its registration.
 
 mod driver;
@@ -306,6 +308,7 @@ impl Scheduler {
         if let Some(clock) = &self.clock {
             self.fire(clock.now());
         }
+        self.run_observers();
         let with_main = main.is_some();
         match self.queue.with(|queue| queue.pick(with_main))? {
             Ready::Main => {
@@ -316,6 +319,13 @@ impl Scheduler {
             Ready::Task(task) => task.run(),
         }
         Some(())
+    }
+
+    /// Polls all ready observers of a simulation. This is no step of it.
+    fn run_observers(&self) {
+        while let Some(Ready::Task(observer)) = self.queue.with(RunQueue::pop_observer) {
+            observer.run();
+        }
     }
 
     /// Wakes every timer that is due at `now`. Returns whether any was due.

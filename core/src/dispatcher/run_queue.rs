@@ -13,9 +13,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 
+/// The numbers of observers are above this.
+const FIRST_OBSERVER: u64 = 1 << 63;
+
 pub(super) struct RunQueue {
     pub(super) tasks: BTreeMap<u64, Arc<SpawnedTask>>,
-    pub(super) last_task: u64,
+    last_task: u64,
+    last_observer: u64,
     pub(super) drivers: Wakers,
     pub(super) random: Random,
     pub(super) now: Instant,
@@ -28,6 +32,8 @@ pub(super) struct RunQueue {
     seeded: bool,
     control: VecDeque<Ready>,
     ready: VecDeque<Ready>,
+    /// Ready observers. They run before the next choice, in order, and are in no trace.
+    observers: VecDeque<Ready>,
     timers: BTreeMap<(Instant, u64), Waker>,
     last_timer: u64,
 }
@@ -57,6 +63,7 @@ impl RunQueue {
         Self {
             tasks: BTreeMap::new(),
             last_task: 0,
+            last_observer: 0,
             drivers: Wakers::default(),
             random: Random::seeded(seed),
             now: Instant::ZERO,
@@ -68,6 +75,7 @@ impl RunQueue {
             seeded,
             control: VecDeque::new(),
             ready: VecDeque::new(),
+            observers: VecDeque::new(),
             timers: BTreeMap::new(),
             last_timer: 0,
         }
@@ -77,9 +85,26 @@ impl RunQueue {
     pub(super) fn push(&mut self, ready: Ready, control: bool) {
         match ready {
             Ready::Main => self.main = true,
+            Ready::Task(ref task) if task.is_observer => self.observers.push_back(ready),
             Ready::Task(_) if control && !self.seeded => self.control.push_back(ready),
             Ready::Task(_) => self.ready.push_back(ready),
         }
+    }
+
+    /// Returns the number of a new task. Observers have numbers of their own, so that they do not
+    /// change the numbers of other tasks.
+    pub(super) fn next_id(&mut self, is_observer: bool) -> u64 {
+        if is_observer {
+            self.last_observer += 1;
+            return FIRST_OBSERVER + self.last_observer;
+        }
+        self.last_task += 1;
+        self.last_task
+    }
+
+    /// Takes the next ready observer.
+    pub(super) fn pop_observer(&mut self) -> Option<Ready> {
+        self.observers.pop_front()
     }
 
     /// Chooses what runs next. Without `with_main` the future of a simulation stays queued: it may
@@ -88,6 +113,11 @@ impl RunQueue {
         let tasks = self.ready.len();
         let main = with_main && self.main;
         let picked = if self.seeded {
+            // No number is used up without a choice: how often time stops must not change the
+            // schedule, because observers set timers too.
+            if tasks == 0 && !main {
+                return None;
+            }
             let at = self.random.below(tasks + usize::from(main));
             self.ready.swap_remove_back(at)
         } else {
@@ -111,7 +141,7 @@ impl RunQueue {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        !self.control.is_empty() || !self.ready.is_empty()
+        !self.control.is_empty() || !self.ready.is_empty() || !self.observers.is_empty()
     }
 
     /// Mixes a number and the current time into the trace.
@@ -155,6 +185,7 @@ impl RunQueue {
         self.is_closed = true;
         let mut ready = core::mem::take(&mut self.ready);
         ready.append(&mut self.control);
+        ready.append(&mut self.observers);
         (core::mem::take(&mut self.tasks), ready, core::mem::take(&mut self.timers))
     }
 }

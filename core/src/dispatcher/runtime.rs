@@ -20,29 +20,12 @@ pub(super) struct DispatcherRuntime(pub(super) Arc<Scheduler>);
 
 impl Runtime for DispatcherRuntime {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        let scheduler = &self.0;
-        let mut future = Some(task);
-        let spawned = scheduler.queue.with(|queue| {
-            if queue.is_closed {
-                return None;
-            }
-            queue.last_task += 1;
-            let slot = Lock::new(future.take().map_or(FutureSlot::Gone, FutureSlot::Idle));
-            let task = SpawnedTask {
-                id: queue.last_task,
-                queued: AtomicBool::new(true),
-                future: slot,
-                scheduler: Arc::clone(scheduler),
-            };
-            let task = Arc::new(task);
-            queue.tasks.insert(task.id, Arc::clone(&task));
-            Some(task)
-        });
-        // The future of a closed dispatcher is dropped outside of the lock.
-        drop(future);
-        if let Some(task) = spawned {
-            scheduler.enqueue(Ready::Task(task));
-        }
+        self.0.spawn(task, false);
+    }
+
+    fn spawn_observer(&self, task: BoxFuture<'static, ()>) {
+        // With a clock the schedule is not fixed by a seed.
+        self.0.spawn(task, self.0.clock.is_none());
     }
 
     fn now(&self) -> Instant {
@@ -66,6 +49,27 @@ impl Runtime for DispatcherRuntime {
         self.0.waking_for_control.store(true, Ordering::Relaxed);
         waker.wake();
         self.0.waking_for_control.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Scheduler {
+    fn spawn(self: &Arc<Self>, task: BoxFuture<'static, ()>, is_observer: bool) {
+        let mut future = Some(task);
+        let spawned = self.queue.with(|queue| {
+            if queue.is_closed {
+                return None;
+            }
+            let slot = Lock::new(future.take().map_or(FutureSlot::Gone, FutureSlot::Idle));
+            let (id, scheduler) = (queue.next_id(is_observer), Arc::clone(self));
+            let task = Arc::new(SpawnedTask { id, is_observer, queued: AtomicBool::new(true), future: slot, scheduler });
+            queue.tasks.insert(id, Arc::clone(&task));
+            Some(task)
+        });
+        // The future of a closed dispatcher is dropped outside of the lock.
+        drop(future);
+        if let Some(task) = spawned {
+            self.enqueue(Ready::Task(task));
+        }
     }
 }
 

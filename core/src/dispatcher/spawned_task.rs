@@ -18,6 +18,8 @@ use core::task::{Context, Waker};
 /// A spawned task and its entry in the queue.
 pub(super) struct SpawnedTask {
     pub(super) id: u64,
+    /// It only observes, so the simulator runs it outside of the schedule.
+    pub(super) is_observer: bool,
     pub(super) queued: AtomicBool,
     pub(super) future: Lock<FutureSlot>,
     pub(super) scheduler: Arc<Scheduler>,

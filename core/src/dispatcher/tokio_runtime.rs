@@ -144,6 +144,13 @@ impl Runtime for TokioRuntime {
         drop(self.handle.spawn_blocking(work));
     }
 
+    /// Spawns it from another thread. Tokio keeps the newest task of a thread for that thread, even
+    /// while it is blocked.
+    fn spawn_observer(&self, task: BoxFuture<'static, ()>) {
+        let handle = self.handle.clone();
+        drop(self.handle.spawn_blocking(move || drop(handle.spawn(task))));
+    }
+
     fn now(&self) -> Instant {
         Instant::after_start(self.start.elapsed())
     }

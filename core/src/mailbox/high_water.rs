@@ -61,7 +61,7 @@ impl<S: MessageStore + ?Sized, U: Default> QueueState<S, U> {
         if self.is_high_water_reported(room, control_word) { room } else { room.saturating_sub(self.room_above_high_water()) }
     }
 
-    /// Sets the control bit of a backlog that has ended. A receiver that is about to park calls this
+    /// Sets the control bit of a backlog that has ended. A receiver calls this before it parks, and
     /// before it checks the control word. To refresh the credits is not enough: a chunk without
     /// memory has none, whatever the mark.
     pub(super) fn note_end_of_backlog(&mut self, taken: &AtomicUsize, control_word: &AtomicU32) {

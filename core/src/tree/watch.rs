@@ -65,10 +65,7 @@ impl Tree {
         });
         if starts {
             let (tree, root) = (Arc::downgrade(self), Arc::clone(top_of(member)));
-            let runtime = Arc::clone(&self.runtime);
-            // Not from this thread: its next handler may block it, and with it a task that was
-            // spawned here.
-            self.runtime.spawn_blocking(Box::new(move || runtime.spawn(Box::pin(sample(tree, root)))));
+            self.runtime.spawn_observer(Box::pin(sample(tree, root)));
         }
     }
 

@@ -36,17 +36,17 @@ pub(crate) fn are_wanted() -> bool {
     tracing::enabled!(target: "pleach::run", Level::INFO)
 }
 
-/// Begins the span of a run, as a child of the current span.
+/// Begins the span of a run, as a child of the current span. It asks for no id: to make one takes a
+/// random number, and a simulation must not depend on what is logged.
 pub(crate) fn begin_run(run: &RunContext, graph: &str) {
     if !are_wanted() {
         return;
     }
-    let id = run.id();
     let span = tracing::info_span!(
         target: "pleach::run",
         "run",
         otel.name = %format_args!("run {graph}"),
-        run = id,
+        run = run.known_id().as_deref(),
         graph,
         otel.status_code = tracing::field::Empty,
     );
@@ -82,7 +82,7 @@ pub(crate) fn attempt<S: Send + 'static>(
         parent: parent,
         "node",
         otel.name = %format_args!("node {node}"),
-        run = run.id(),
+        run = run.known_id().as_deref(),
         node,
         attempt,
         branch,

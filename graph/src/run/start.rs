@@ -87,6 +87,10 @@ impl<S: Send + 'static> RunOptions<'_, S> {
                 Err(fault) => return RunFuture(RunPlace::NotStarted(Some(RunError::new(fault, self.state)))),
             }
         }
+        if self.stored.is_some() {
+            // A stored run always has an id. It is made here, so that everything below names it.
+            run.id();
+        }
         #[cfg(feature = "spans")]
         spans::begin_run(&run, &plan.name);
         let scope = scope.map(|scope| (scope, message_target(&run, self.stored.as_deref())));

@@ -237,7 +237,7 @@ impl SystemLog {
         let Some(hub) = self.listener.get().and_then(ListenerHandle::hub) else { return };
         let mut end = hub.subscribe_with(SubscriptionOptions::new().kinds(EventKinds::NONE).capacity(1));
         let (log, mut sleep) = (Arc::downgrade(self), self.runtime.sleep_until(at));
-        self.runtime.spawn(Box::pin(async move {
+        self.runtime.spawn_observer(Box::pin(async move {
             let mut ended = Box::pin(end.next());
             let has_ended = poll_fn(|cx| match (ended.as_mut().poll(cx), sleep.as_mut().poll(cx)) {
                 (Poll::Ready(_), _) => Poll::Ready(true),

@@ -11,6 +11,7 @@ mod logs_episodes;
 mod metrics;
 #[cfg(all(feature = "spans", feature = "graph"))]
 mod run_spans;
+mod sim_trace;
 #[cfg(feature = "spans")]
 mod spans;
 mod stuck;
