@@ -15,8 +15,8 @@ pub mod unserved;
 pub mod workers;
 
 use pleach_graph::store::{
-    BODY_BYTES_MAX, Claim, Commit, GraphVersion, Header, Held, Kind, Lease, NewMessage, NewRun, Parts, Place, Prune, Release,
-    Row, Rows, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
+    BODY_BYTES_MAX, Claim, Commit, Filter, GraphVersion, Header, Held, Kind, Lease, NewMessage, NewRun, Parts, Place, Prune,
+    Release, Row, Rows, RunStatus, Store, StoreError, Tags, Timestamp, Wake, Wanted,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -146,6 +146,22 @@ pub async fn check_wrong_clock(store: &dyn Store, set_times: impl AsyncFn(&str, 
     set_times("future", Some(ago(301)), ago(-4_000)).await;
     assert_eq!(prune().await, 3);
     assert!(store.head("a").await.is_ok() && store.head("reversed").await.is_ok());
+}
+
+/// Lists the runs of a filter by pages of one run. A damaged run is named as such. Ends after ten
+/// pages.
+pub async fn by_pages_of_one(store: &dyn Store, filter: Filter) -> Vec<String> {
+    let (mut listed, mut after) = (Vec::new(), None);
+    for _ in 0..10 {
+        let page = store.list(vec![filter.clone()], after, 1).await.unwrap();
+        listed.extend(page.runs.into_iter().map(|run| run.id));
+        listed.extend(page.damaged.into_iter().map(|damaged| format!("{} is damaged", damaged.run)));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    listed
 }
 
 /// Bytes that do not compress.

@@ -2,8 +2,10 @@
 #![cfg(all(feature = "conformance", feature = "postgres"))]
 
 use crate::common::postgres::{connect, fresh_schema};
-use crate::common::{create_held, forced, lease, next, queued, ready, row};
-use pleach_graph::store::{Commit, Filter, Held, NewMessage, Parts, PostgresStore, Prune, Rows, RunStatus, Store, StoreError};
+use crate::common::{by_pages_of_one, create_held, forced, lease, next, queued, ready, row};
+use pleach_graph::store::{
+    Commit, Filter, Held, NewMessage, NewRun, Parts, PostgresStore, Prune, Rows, RunStatus, Store, StoreError, Tags,
+};
 
 #[tokio::test]
 async fn c2_damage_to_the_tables_is_found_and_named() {
@@ -119,17 +121,26 @@ async fn c2_damaged_run_keeps_its_place_between_two_pages() {
         store.create(queued(id), vec![row(id, 1, 1, b"{}")]).await.unwrap();
     }
     connect(&url).await.execute("UPDATE pleach_run SET head = -5 WHERE id = 'b'", &[]).await.unwrap();
-    let (mut runs, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
-    loop {
-        let page = store.list(vec![], after, 1).await.unwrap();
-        runs.extend(page.runs.into_iter().map(|run| run.id));
-        damaged.extend(page.damaged.into_iter().map(|run| run.run));
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
+    assert_eq!(by_pages_of_one(&store, Filter::Graph("essay".into())).await, ["c", "b is damaged", "a"]);
+}
+
+#[tokio::test]
+async fn o7_damaged_creation_time_skips_no_run_of_a_page() {
+    let url = fresh_schema().await;
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let direct = connect(&url).await;
+    let mut tags = Tags::default();
+    tags.set("customer", "1").unwrap();
+    for id in ["a", "b", "c", "d"] {
+        let new = NewRun { tags: tags.clone(), ..queued(id) };
+        store.create(new, vec![row(id, 1, 1, b"{}")]).await.unwrap();
     }
-    assert_eq!((runs, damaged), (vec!["c".to_string(), "a".to_string()], vec!["b".to_string()]));
+    for created in ["1", "9223372036854775807", "-1"] {
+        let damage = format!("UPDATE pleach_run SET created = {created} WHERE id = 'c'");
+        direct.execute(&damage, &[]).await.unwrap();
+        let listed = by_pages_of_one(&store, Filter::tag("customer", "1")).await;
+        assert_eq!(listed, ["d", "c is damaged", "b", "a"], "{created}");
+    }
 }
 
 #[tokio::test]

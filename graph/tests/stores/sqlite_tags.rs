@@ -1,7 +1,7 @@
 //! O7: what the tag table of a SQLite file is used for, and what its damage can do.
 #![cfg(feature = "sqlite")]
 
-use crate::common::{Folder, create_held, lease, next, queued, row};
+use crate::common::{Folder, by_pages_of_one, create_held, lease, next, queued, row};
 use crate::sqlite_damage::tamper;
 use pleach_core::block_on;
 use pleach_graph::store::{Commit, Filter, NewRun, RunStatus, SqliteStore, Store, StoreError, Tags};
@@ -89,5 +89,22 @@ fn o7_tag_table_has_the_current_tags_only() {
         assert_eq!(rows(), ["customer=4"]);
         store.delete("r").await.unwrap();
         assert!(rows().is_empty());
+    });
+}
+
+#[test]
+fn o7_damaged_creation_time_skips_no_run_of_a_page() {
+    let folder = Folder::in_memory();
+    let path = folder.file("runs.db");
+    block_on(async {
+        let store = SqliteStore::open(&path).await.unwrap();
+        for id in ["a", "b", "c", "d"] {
+            store.create(tagged(id, "1"), vec![row(id, 1, 1, b"{}")]).await.unwrap();
+        }
+        for created in ["1", "9223372036854775807", "-1"] {
+            tamper(&path, &format!("UPDATE run SET created = {created} WHERE id = 'c'"));
+            let listed = by_pages_of_one(&store, Filter::tag("customer", "1")).await;
+            assert_eq!(listed, ["d", "c is damaged", "b", "a"], "{created}");
+        }
     });
 }

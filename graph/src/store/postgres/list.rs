@@ -48,7 +48,7 @@ pub(super) async fn list(
     loop {
         let found = place.read(client, before, limit).await?;
         for row in &found {
-            before = cursor(row)?;
+            before = cursor(row, place.column())?;
             if !page.add(before, run_row::listed(row)?) {
                 return Ok(page.into_list());
             }
@@ -76,6 +76,11 @@ impl Place {
             status: query.status.map(RunStatus::as_str),
             graph: query.graph.clone(),
         }
+    }
+
+    /// Returns the column with the time by which the runs are listed.
+    fn column(&self) -> &'static str {
+        if self.tag.is_some() { "listed_at" } else { "created" }
     }
 
     /// Reads the next runs before this position, the newest first.
@@ -114,14 +119,14 @@ async fn of_prefix(client: &ClientWrapper, query: &Query) -> Result<Option<Vec<(
     if found.len() > PREFIX_SORTED_MAX {
         return Ok(None);
     }
-    let mut runs = found.into_iter().map(|row| Ok((cursor(&row)?, row))).collect::<Result<Vec<_>, Failure>>()?;
+    let mut runs = found.into_iter().map(|row| Ok((cursor(&row, "created")?, row))).collect::<Result<Vec<_>, Failure>>()?;
     runs.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
     Ok(Some(runs))
 }
 
 /// Returns the place of a run in lists.
-fn cursor(row: &Row) -> Result<RunCursor, Failure> {
-    Ok(RunCursor { created: Timestamp::from_millis(row.try_get("created")?), number: row.try_get("no")? })
+fn cursor(row: &Row, time: &str) -> Result<RunCursor, Failure> {
+    Ok(RunCursor { created: Timestamp::from_millis(row.try_get(time)?), number: row.try_get("no")? })
 }
 
 /// Returns overdue runs, as [`Store::overdue`](crate::store::Store::overdue) describes.

@@ -14,6 +14,10 @@ use crate::store::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
+/// The column of a list statement, after those of the run's row, with the time by which the runs
+/// are listed. With a tag it is that of the tag table: the time in the run's own row may be damaged.
+const LISTED_AT: usize = 26;
+
 pub(super) const OF_PREFIX: &str = concat!("SELECT ", columns!(), " FROM run WHERE id >= ?1 AND id < ?2 LIMIT ?3");
 
 /// Lists runs, as [`Store::list`](crate::store::Store::list) describes.
@@ -37,7 +41,11 @@ pub(super) fn list(db: &Connection, now: Now, filters: Vec<Filter>, after: Optio
     let mut rows = statement.query(params_from_iter(values))?;
     let mut page = Page::new(query, count);
     while let Some(row) = rows.next()? {
-        match add(&mut page, RunRow::read(row, now)?) {
+        let mut read = RunRow::read(row, now)?;
+        if let Ok(created) = row.get_ref(LISTED_AT)?.as_i64() {
+            read.at.created = Timestamp::from_millis(created);
+        }
+        match add(&mut page, read) {
             Ok(true) => {}
             Ok(false) => break,
             Err(rejected) => return Ok(Err(rejected)),
@@ -107,6 +115,7 @@ pub(super) fn statement(query: &Query, before: Option<RunCursor>) -> (String, Ve
         values.push(millis(since));
     }
     let place = if place.is_empty() { String::new() } else { format!(" WHERE {}", place.join(" AND ")) };
-    let statement = format!("SELECT {} FROM {from}{place} ORDER BY {created} DESC, {number} DESC", columns!());
+    let columns = columns!();
+    let statement = format!("SELECT {columns}, {created} FROM {from}{place} ORDER BY {created} DESC, {number} DESC");
     (statement, values)
 }
