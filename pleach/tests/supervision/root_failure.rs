@@ -30,7 +30,7 @@ fn e3_unhandled_failure_is_logged_counted_and_reported() {
     fail_at_root(&system, NUMBER);
     sim.settle();
     let mut logged = logged().take();
-    logged.retain(|line| !line.starts_with("DEBUG") && line.contains(&NUMBER.to_string()));
+    logged.retain(|line| !line.starts_with("DEBUG") && line.contains(&format!("supervisor-{NUMBER}")));
     assert_eq!(logged.len(), 1, "{logged:?}");
     for part in ["ERROR", "origin=/user/supervisor-9999/actor", "path=/user ", "reason=\"no\""] {
         assert!(logged[0].contains(part), "{part} in {logged:?}");
