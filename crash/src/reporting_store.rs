@@ -93,6 +93,10 @@ impl Store for ReportingStore {
         self.between("inbox before", "inbox after", move |inner| inner.inbox(run, after))
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.inner.is_untaken(run, number)
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         self.inner.refused(run)
     }

@@ -150,8 +150,7 @@ async fn message_state(store: &dyn Store, run: &str, name: &str, number: u64) ->
     // Before the inbox: a run that had ended by then takes nothing more. In the other order, it
     // could take the message and end in between.
     let info = store.head(run).await?;
-    let untaken = store.inbox(run, number.saturating_sub(1)).await?;
-    if untaken.first().is_some_and(|first| first.number == number) {
+    if store.is_untaken(run, number).await? {
         return match info.status {
             status if status.has_ended() => Err(RunControlError::from(StoreError::Ended { run: run.to_string(), status })),
             // The message stays in the inbox while the pause is in force.
@@ -197,5 +196,36 @@ impl fmt::Display for Described<'_> {
             Some((_, name)) => write!(f, "the signal {name:?}"),
             None => write!(f, "the message {:?}", self.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{GraphVersion, MemoryStore, NewMessage, NewRun, Row, Tags, Wake};
+    use crate::util::work_count::take_counted;
+
+    /// Returns the entries that one look at a message visits, with this many messages around it.
+    fn visited_with(messages: u64) -> u64 {
+        let store = MemoryStore::new();
+        pleach_core::block_on(async {
+            let version = GraphVersion { fingerprint: "print".into(), schema: 1 };
+            let (id, graph, wake, tags) = ("r".to_string(), "graph".to_string(), Wake::Now, Tags::default());
+            let new = NewRun { id, graph, version, instance: 7, from: None, lease: None, wake, deadline: None, tags };
+            store.create(new, vec![Row { sequence: 1, sum: 0, header: Vec::new(), body: Vec::new() }]).await.unwrap();
+            for _ in 0..messages {
+                store.send_message("r", NewMessage::seal("r", "signal/go", None, Vec::new())).await.unwrap();
+            }
+            take_counted();
+            let state = message_state(&store, "r", "signal/go", messages / 2).await;
+            assert!(matches!(state, Ok(MessageState::Waiting)));
+            take_counted()
+        })
+    }
+
+    #[test]
+    fn o9_cost_of_a_look_at_a_message_does_not_grow_with_the_inbox() {
+        let (few, many) = (visited_with(10), visited_with(1_000));
+        assert!(many <= few, "{few} entries with 10 messages, {many} with 1,000");
     }
 }

@@ -181,6 +181,10 @@ impl Store for RetryingStore {
         Box::pin(async move { self.repeat("inbox", || self.store.inbox(run, after)).await })
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.store.is_untaken(run, number)
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         self.store.refused(run)
     }

@@ -264,6 +264,18 @@ pub trait Store: Send + Sync + 'static {
     /// One call is limited as [`read`](Self::read) is; call it again for the remaining messages.
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>>;
 
+    /// Returns whether the message with this number waits in the inbox: no commit has taken it, and
+    /// no later command has replaced it.
+    ///
+    /// A sender that waits for a confirmation calls it repeatedly, so its cost should not depend on
+    /// the number of messages. The default implementation reads the inbox from that message on.
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let untaken = self.inbox(run, number.saturating_sub(1)).await?;
+            Ok(untaken.first().is_some_and(|first| first.number == number))
+        })
+    }
+
     /// Lists the messages that the run refused ([`Commit::refuses`]), the oldest first.
     ///
     /// The last [`REFUSED_MAX`] are kept, as long as the run.
@@ -331,6 +343,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn inbox<'a>(&'a self, run: &'a str, after: u64) -> StoreFuture<'a, Vec<InboxMessage>> {
         (**self).inbox(run, after)
+    }
+
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        (**self).is_untaken(run, number)
     }
 
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {

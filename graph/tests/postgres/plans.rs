@@ -143,6 +143,22 @@ async fn o7_commit_without_changed_tags_does_not_use_the_tag_table() {
 }
 
 #[tokio::test]
+async fn o9_look_at_a_message_finds_it_by_its_number() {
+    let (store, pool) = filled().await;
+    assert!(!store.is_untaken("run 41", 7).await.unwrap());
+    let client = pool.get().await.unwrap();
+    let fill = "INSERT INTO pleach_inbox (run, n, at, name, sum, payload)
+        SELECT 1, n, 1, 'signal/go', 0, '' FROM generate_series(1, 5000) AS n; ANALYZE pleach_inbox;";
+    client.batch_execute(fill).await.unwrap();
+    for plan_mode in ["force_generic_plan", "force_custom_plan"] {
+        client.batch_execute(&format!("SET plan_cache_mode = {plan_mode}")).await.unwrap();
+        let plan = plan(&client, "SELECT EXISTS (SELECT FROM pleach_inbox%", "'rare 1', 7").await;
+        assert!(plan.contains("using pleach_inbox_") && plan.contains("(n = "), "{plan_mode}:\n{plan}");
+        assert!(!plan.contains("Filter: (n") && !plan.contains("Seq Scan on pleach_inbox"), "{plan_mode}:\n{plan}");
+    }
+}
+
+#[tokio::test]
 async fn c15_claims_find_their_schema_by_an_index() {
     let (store, pool) = filled().await;
     assert!(store.claim(ready(9), lease("bob")).await.unwrap().is_empty(), "all runs are of another schema");
@@ -170,6 +186,7 @@ async fn call_all(store: &PostgresStore) {
     assert!(matches!(store.create(queued("r"), vec![row("r", 1, 1, b"{}")]).await, Err(StoreError::Exists { .. })));
     store.send_message("r", NewMessage::seal("r", "signal/go", Some("once".into()), vec![])).await.unwrap();
     store.inbox("r", 0).await.unwrap();
+    store.is_untaken("r", 1).await.unwrap();
     for _ in 0..2 {
         store.commit(Commit { takes: vec![1], ..next(&claim, b"{}") }).await.unwrap();
     }

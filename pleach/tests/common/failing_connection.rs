@@ -212,6 +212,10 @@ impl Store for FailingConnection {
         self.through(move || self.inner.inbox(run, after))
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.through(move || self.inner.is_untaken(run, number))
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         self.through(move || self.inner.refused(run))
     }

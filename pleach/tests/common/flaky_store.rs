@@ -252,6 +252,10 @@ impl Store for FlakyStore {
         self.inner.inbox(run, after)
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.inner.is_untaken(run, number)
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         self.inner.refused(run)
     }

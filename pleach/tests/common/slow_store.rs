@@ -105,6 +105,10 @@ impl Store for SlowStore {
         self.at_risk(self.inner.inbox(run, after))
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.at_risk(self.inner.is_untaken(run, number))
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         self.slowly(self.inner.refused(run))
     }

@@ -69,7 +69,7 @@ fn same_at_every_level(program: impl Fn(&Sim), targets: &[&str]) {
             drop(guard);
             let lines = captured.take_all();
             let has = |target: &&str| lines.iter().any(|line| line.target == *target);
-            assert!(level < Level::INFO || targets.iter().all(|target| has(target)), "{targets:?}: {lines:?}");
+            assert!(level < Level::INFO || targets.iter().all(has), "{targets:?}: {lines:?}");
         }
     }
 }

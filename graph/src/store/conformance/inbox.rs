@@ -5,7 +5,7 @@ use crate::store::error::StoreError;
 use crate::store::limits::{INBOX_MAX, READ_ROWS_MAX};
 use crate::store::row::NewMessage;
 use crate::store::run_info::RunStatus;
-use crate::store::{Commit, NewRun, Prune, Store, Wake};
+use crate::store::{Commit, NewRun, Prune, Refusal, Store, Wake};
 
 fn message(name: &str, payload: &[u8]) -> NewMessage {
     NewMessage::seal("r", name, None, payload.to_vec())
@@ -159,4 +159,32 @@ pub async fn c9_command_replaces_earlier_commands(store: &dyn Store) {
     store.commit(Commit { status: Some(RunStatus::Finished), release: true, ..next(&claimed, b"") }).await.unwrap();
     let late = command("pause").await;
     assert!(matches!(late, Err(StoreError::Ended { .. })), "{late:?}");
+}
+
+/// A message waits from the moment it is stored until a commit takes it or a command replaces it.
+pub async fn o9_untaken_message_is_known_by_its_number(store: &dyn Store) {
+    let claim = create(store, held("r")).await;
+    create(store, held("other")).await;
+    let post =
+        async |run: &str, name: &str| store.send_message(run, NewMessage::seal(run, name, None, b"1".to_vec())).await.unwrap();
+    let (first, second, third) = (post("r", "signal/go").await, post("r", "answer/a").await, post("r", "signal/go").await);
+    let untaken = async || {
+        let mut found = Vec::new();
+        for number in 0..9 {
+            if store.is_untaken("r", number).await.unwrap() {
+                found.push(number);
+            }
+        }
+        found
+    };
+    assert_eq!(untaken().await, [first, second, third]);
+    assert!(!store.is_untaken("other", first).await.unwrap(), "numbers belong to their run");
+    assert!(!store.is_untaken("r", u64::MAX).await.unwrap());
+    let refuses = vec![Refusal { number: first, reason: "no".into() }];
+    store.commit(Commit { takes: vec![second], refuses, ..next(&claim, b"") }).await.unwrap();
+    assert_eq!(untaken().await, [third]);
+    let (pause, resume) = (post("r", "command/pause").await, post("r", "command/resume").await);
+    assert!(!store.is_untaken("r", pause).await.unwrap(), "a later command has replaced it");
+    assert_eq!(untaken().await, [third, resume]);
+    assert!(matches!(store.is_untaken("none", 1).await, Err(StoreError::RunNotFound { .. })));
 }

@@ -111,6 +111,7 @@ cases!(
     o8_overdue_runs_are_found_by_version,
     o9_refused_messages_are_bounded,
     o9_refused_messages_are_listed,
+    o9_untaken_message_is_known_by_its_number,
 );
 
 /// Runs all cases, each with a new empty store from `make`.

@@ -18,6 +18,7 @@ use super::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
     Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Timestamp, Wanted,
 };
+use crate::util::work_count;
 use pleach_core::{BoxFuture, Runtime};
 use runs::{Run, Runs};
 use std::fmt;
@@ -221,6 +222,7 @@ impl Store for MemoryStore {
             for stored in
                 runs.get(run)?.inbox.range(numbers).map(|(_, stored)| stored).filter(|stored| stored.taken_by.is_none())
             {
+                work_count::count(1);
                 bytes += stored.message.message.payload.len();
                 if messages.len() == READ_ROWS_MAX || (!messages.is_empty() && bytes > READ_BYTES_MAX) {
                     break;
@@ -229,6 +231,10 @@ impl Store for MemoryStore {
             }
             Ok(messages)
         })
+    }
+
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        self.answer(move |runs, _| Ok(runs.get(run)?.inbox.get(&number).is_some_and(|stored| stored.taken_by.is_none())))
     }
 
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {

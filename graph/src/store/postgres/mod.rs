@@ -339,6 +339,10 @@ impl Store for PostgresStore {
         Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::inbox(client, run, after))) })
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::is_untaken(client, run, number))) })
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         Box::pin(async move { on_a_connection!(self.0, true, |client| for_run(run, read::refused(client, run))) })
     }

@@ -87,6 +87,16 @@ pub(super) async fn inbox(client: &ClientWrapper, id: &str, after: u64) -> Resul
     Ok(messages)
 }
 
+/// Returns whether a message waits, as [`Store::is_untaken`](crate::store::Store::is_untaken)
+/// describes.
+pub(super) async fn is_untaken(client: &ClientWrapper, id: &str, number: u64) -> Result<bool, Failure> {
+    check_text("run id", id)?;
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    let found = client.query_opt(&client.prepare_cached(&sql::UNTAKEN).await?, &[&id, &number]).await?;
+    let Some(row) = found else { return Err(StoreError::RunNotFound { run: id.to_string() }.into()) };
+    Ok(row.try_get("untaken")?)
+}
+
 /// Reads the refused messages, as [`Store::refused`](crate::store::Store::refused) describes.
 pub(super) async fn refused(client: &ClientWrapper, id: &str) -> Result<Vec<RefusedMessage>, Failure> {
     head(client, id).await?;

@@ -110,6 +110,7 @@ statements! {
     OVERDUE = "overdue" [] (due_for, count, versions);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
+    UNTAKEN = "untaken" [] (run, number);
     CREATE = "create" ["more" = ""]
         (run, graph, fingerprint, schema, instance, status, head, owner, lease, is_due, wake_at, deadline, from_run, from_seq, sum,
          sequences, sums, headers, bodies, tags);

@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::list::{list, statement};
+use super::read::UNTAKEN;
 use super::schema::TABLES;
 use crate::store::query::Query;
 use crate::store::run_info::{Filter, RunCursor, RunInfo, RunStatus};
@@ -177,4 +178,21 @@ fn o7_one_call_examines_a_limited_number_of_runs() {
     let frequent = [Filter::IdPrefix("usual-".into()), Filter::CreatedBefore(Timestamp::from_millis(100))];
     let found: Vec<String> = page(&frequent, None).runs.into_iter().map(|run| run.id).collect();
     assert_eq!(found, (90..100).rev().map(|no| format!("usual-{no}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn o9_work_of_a_look_at_a_message_does_not_grow_with_the_inbox() {
+    let work = |messages: i64| {
+        let db = filled(20);
+        let fill = format!(
+            "WITH RECURSIVE message(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM message WHERE n < {messages})
+            INSERT INTO inbox (run, n, at, name, sum, payload) SELECT 1, n, 1, 'signal/go', 0, x'' FROM message"
+        );
+        db.execute_batch(&fill).unwrap();
+        let mut statement = db.prepare_cached(UNTAKEN).unwrap();
+        assert!(statement.query_row([1, messages / 2], |row| row.get::<_, bool>(0)).unwrap());
+        statement.get_status(StatementStatus::VmStep)
+    };
+    let (few, many) = (work(10), work(5_000));
+    assert!(few > 0 && many <= few, "{few} steps with 10 messages, {many} with 5,000");
 }

@@ -348,6 +348,11 @@ impl Store for SqliteStore {
         Box::pin(self.read_with(move |db, now| read::inbox(db, now, &run, after)))
     }
 
+    fn is_untaken<'a>(&'a self, run: &'a str, number: u64) -> StoreFuture<'a, bool> {
+        let run = run.to_string();
+        Box::pin(self.read_with(move |db, now| read::is_untaken(db, now, &run, number)))
+    }
+
     fn refused<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Vec<RefusedMessage>> {
         let run = run.to_string();
         Box::pin(self.read_with(move |db, now| read::refused(db, now, &run)))

@@ -47,6 +47,8 @@ const SEQUENCES: &str = "SELECT seq FROM log WHERE run = ?1 AND seq > ?2 AND seq
 const INBOX: &str =
     "SELECT n, at, name, dedup, sum, payload FROM inbox WHERE run = ?1 AND n > ?2 AND taken_seq IS NULL ORDER BY n LIMIT ?3";
 
+pub(super) const UNTAKEN: &str = "SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL)";
+
 const REFUSED: &str = "SELECT n, at, name, refused FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n";
 
 /// The damage of a run whose own row has an invalid column.
@@ -226,6 +228,17 @@ pub(super) fn inbox(db: &Connection, now: Now, id: &str, after: u64) -> Done<Vec
         messages.push(InboxMessage { number, at: Timestamp::from_millis(at), message });
     }
     Ok(Ok(messages))
+}
+
+/// Returns whether a message waits, as [`Store::is_untaken`](crate::store::Store::is_untaken)
+/// describes.
+pub(super) fn is_untaken(db: &Connection, now: Now, id: &str, number: u64) -> Done<bool> {
+    let key = match run(db, now, id)? {
+        Ok(run) => run.key,
+        Err(rejected) => return Ok(Err(rejected)),
+    };
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    db.prepare_cached(UNTAKEN)?.query_row([key, number], |row| row.get(0)).map(Ok)
 }
 
 fn new_message(row: &rusqlite::Row<'_>) -> rusqlite::Result<NewMessage> {
