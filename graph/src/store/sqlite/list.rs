@@ -14,8 +14,9 @@ use crate::store::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-/// The column of a list statement, after those of the run's row, with the time by which the runs are
-/// listed. With a tag it is that of the tag table: the time in the run's own row may be damaged.
+/// The column of a list statement, after those of the run's row, with the time by which the runs
+/// are listed. With a tag it is that of the tag table, as the time in the run's own row may be
+/// damaged.
 const LISTED_AT: usize = 26;
 
 pub(super) const OF_PREFIX: &str = concat!("SELECT ", columns!(), " FROM run WHERE id >= ?1 AND id < ?2 LIMIT ?3");
