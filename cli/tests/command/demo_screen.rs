@@ -109,6 +109,20 @@ fn keys_approve_pause_and_help() {
 }
 
 #[test]
+fn lines_on_a_terminal_end_with_the_account_on_ctrl_c() {
+    let temporary = Temporary::new();
+    let folder = temporary.path().to_str().unwrap();
+    let mut terminal = Terminal::start_with(&["demo", "--plain"], (120, 60), &[("TMPDIR", folder)]);
+    terminal.shows(" is up: ");
+    // It reaches the whole process group of the terminal, of which the worker is no part.
+    terminal.keys("\u{3}");
+    let screen = terminal.shows(ACCOUNTED.trim_end());
+    assert_eq!(terminal.end(), 130, "{screen}");
+    assert!(!screen.contains("killed before") && !terminal.raw().contains("\u{1b}["), "{screen}");
+    assert!(temporary.folders().is_empty());
+}
+
+#[test]
 fn signal_gives_the_terminal_back_and_ends_the_worker() {
     let temporary = Temporary::new();
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
