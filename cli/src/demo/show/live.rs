@@ -23,7 +23,7 @@ pub const HINTS: [Hint; 7] = [
     Hint::new("p", "poison"),
     Hint::new("o", "overload"),
     Hint::new("x", "stop actor"),
-    Hint::new("↑↓", "choose actor"),
+    Hint::new("j/k", "choose actor"),
     Hint::new("space", "pause"),
 ];
 
@@ -45,7 +45,7 @@ const HELP: [HelpSection; 3] = [
         hints: &[
             Hint::new("a", "approve the order that waits longest"),
             Hint::new("space", "pause the shop and the orders, or continue"),
-            Hint::new("↑ ↓", "choose an actor; also j and k"),
+            Hint::new("j k", "choose an actor; also with the arrow keys"),
         ],
     },
     HelpSection { title: "Leave", hints: &[Hint::new("q", "quit, and see the account of every message")] },

@@ -44,7 +44,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const DEATHS_MAX: u32 = 3;
 
 /// The pause before a dead worker is started again: long enough to be seen.
-const RESTART_AFTER: Duration = Duration::from_millis(700);
+const RESTART_AFTER: Duration = Duration::from_millis(1_100);
 
 /// How long a worker may take to report its account.
 const FINISH_LIMIT: Duration = Duration::from_secs(10);

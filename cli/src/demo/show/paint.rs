@@ -84,7 +84,7 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture) {
     let dot = || Span::styled(format!(" {} ", look.glyphs.dot), theme.weak);
     let mut spans = vec![Span::styled(" pleach demo ", theme.strong)];
     let (badge, style) = match picture.worker {
-        WorkerState::Dead => (format!(" {} worker {} is dead ", look.glyphs.bad, picture.pid), theme.bad_badge),
+        WorkerState::Dead => (format!(" {} worker is dead ", look.glyphs.bad), theme.bad_badge),
         WorkerState::Starting => (format!(" worker {} starts ", picture.pid), theme.warn_badge),
         WorkerState::Running if picture.is_paused => (" paused ".to_string(), theme.warn_badge),
         WorkerState::Running => health(picture, &look),
@@ -133,7 +133,7 @@ fn tree(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture, view: &View) {
         let line = member_line(member, picture, usize::from(inside.width), path == view.chosen, canvas.look());
         canvas.line(place, line);
         if picture.is_flashing(now, &path) {
-            canvas.style(Rect { width: place.width.min(NAME_COLUMNS + 1), ..place }, canvas.look().theme.flash);
+            canvas.style(Rect { width: place.width.min(NAME_COLUMNS), ..place }, canvas.look().theme.flash);
         }
     }
 }
