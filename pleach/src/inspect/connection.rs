@@ -2,7 +2,8 @@
 //!
 //! It handles one line at a time: reads it, answers it, reads the next. An answer is written within
 //! a time limit; a client that does not read in time is closed, counted and logged. So a client
-//! costs at most one answer of memory and the bounded mailbox of this actor.
+//! costs at most one answer of memory and the bounded mailbox of this actor. A client that neither
+//! asks nor follows for the idle limit is closed, so that it does not keep its place for ever.
 //!
 //! Events that a client follows come through the mailbox. If it is full, they are counted as
 //! missed. Events about the inspection socket itself are left out, because sending one would cause
@@ -16,11 +17,14 @@ use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Requ
 use crate::inspect::serve::Inspected;
 use crate::inspect::server;
 use crate::inspect::why::is_within;
-use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy};
+use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy, Runtime};
 use serde::Deserialize;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -54,6 +58,8 @@ pub(super) enum Input {
 /// What was read.
 pub(super) enum Received {
     Line(Vec<u8>),
+    /// No complete line came within the idle limit.
+    Nothing,
     TooLong,
     End,
 }
@@ -68,7 +74,7 @@ impl Connection {
             let open = open.lock().unwrap_or_else(PoisonError::into_inner).take();
             Self {
                 inspected: Arc::clone(&inspected),
-                reader: Some(Reader(BufReader::new(reader))),
+                reader: Some(Reader { stream: BufReader::new(reader), line: Vec::new() }),
                 writer,
                 following: None,
                 follows: 0,
@@ -109,8 +115,9 @@ impl Connection {
     /// Reads the next line in a task of its own, so that events are sent meanwhile.
     fn read(&mut self, cx: &Context<Self>) {
         let Some(mut reader) = self.reader.take() else { return };
+        let (runtime, limit) = (Arc::clone(&self.inspected.runtime), self.inspected.options.idle_timeout);
         let line = async move {
-            let received = reader.line().await;
+            let received = within(&*runtime, limit, reader.line()).await.unwrap_or(Ok(Received::Nothing));
             (reader, received)
         };
         // Refused only while this actor ends.
@@ -123,6 +130,15 @@ impl Connection {
             Ok(Received::TooLong) => {
                 let text = format!("a request is at most {REQUEST_LEN_MAX} bytes long; the connection is closed");
                 self.write(&Line::answer(None, Err(Failure::new("too_long", text))), cx).await;
+                return self.close(cx);
+            }
+            // The events that it gets are what it is connected for.
+            Ok(Received::Nothing) if self.following.is_some() => return self.read(cx),
+            Ok(Received::Nothing) => {
+                self.inspected.counters.idle.fetch_add(1, Ordering::Relaxed);
+                let waited = self.inspected.options.idle_timeout;
+                let text = format!("no request for {waited:?}; the connection is closed. Send `hello` to keep it open");
+                self.write(&Line::answer(None, Err(Failure::new("idle", text))), cx).await;
                 return self.close(cx);
             }
             Ok(Received::End) | Err(_) => return self.close(cx),
@@ -245,29 +261,43 @@ fn request_id(line: &[u8]) -> Option<u64> {
     serde_json::from_slice::<WithId>(line).ok().map(|with_id| with_id.id)
 }
 
-/// Reads lines of a bounded length.
-pub(super) struct Reader(BufReader<OwnedReadHalf>);
+/// Reads lines of a bounded length. A read that is dropped loses nothing.
+pub(super) struct Reader {
+    stream: BufReader<OwnedReadHalf>,
+    /// What of the next line has arrived.
+    line: Vec<u8>,
+}
 
 impl Reader {
     async fn line(&mut self) -> io::Result<Received> {
-        let mut line = Vec::new();
         loop {
-            let part = self.0.fill_buf().await?;
+            let part = self.stream.fill_buf().await?;
             if part.is_empty() {
                 return Ok(Received::End);
             }
             let end = part.iter().position(|byte| *byte == b'\n');
             let len = end.unwrap_or(part.len());
-            if line.len() + len > REQUEST_LEN_MAX {
+            if self.line.len() + len > REQUEST_LEN_MAX {
                 return Ok(Received::TooLong);
             }
-            line.extend_from_slice(&part[..len]);
-            self.0.consume(end.map_or(len, |end| end + 1));
+            self.line.extend_from_slice(&part[..len]);
+            self.stream.consume(end.map_or(len, |end| end + 1));
             if end.is_some() {
-                return Ok(Received::Line(line));
+                return Ok(Received::Line(std::mem::take(&mut self.line)));
             }
         }
     }
+}
+
+/// Awaits `future` for at most `limit`.
+async fn within<T>(runtime: &dyn Runtime, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut sleep) = (pin!(future), runtime.sleep_until(runtime.now() + limit));
+    poll_fn(|cx| match (future.as_mut().poll(cx), sleep.as_mut().poll(cx)) {
+        (Poll::Ready(output), _) => Poll::Ready(Some(output)),
+        (_, Poll::Ready(())) => Poll::Ready(None),
+        _ => Poll::Pending,
+    })
+    .await
 }
 
 /// A listener for the events that a connection follows. Dropping it ends it.

@@ -54,7 +54,8 @@ mod why;
 pub use client::{Client, ClientError};
 #[cfg(all(feature = "inspect", unix))]
 pub use options::{
-    CONNECTIONS_DEFAULT, InspectAction, InspectBuilder, InspectError, InspectOptions, REQUEST_LEN_MAX, WRITE_TIMEOUT_DEFAULT,
+    CONNECTIONS_DEFAULT, IDLE_TIMEOUT_DEFAULT, InspectAction, InspectBuilder, InspectError, InspectOptions, REQUEST_LEN_MAX,
+    WRITE_TIMEOUT_DEFAULT,
 };
 pub use pleach_core::{
     ActionError, Activity, ActorInfo, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,

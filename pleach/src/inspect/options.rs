@@ -22,6 +22,9 @@ pub const REQUEST_LEN_MAX: usize = 64 * 1024;
 /// another time.
 pub const WRITE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
+/// How long a client of the inspection socket may be silent, unless the options set another time.
+pub const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10 * 60);
+
 /// Something that a client of the inspection socket may order, if the process allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +70,7 @@ pub struct InspectOptions {
     pub(super) set_log_level: Option<SetLogLevel>,
     pub(super) connections_max: usize,
     pub(super) write_timeout: Duration,
+    pub(super) idle_timeout: Duration,
 }
 
 impl InspectOptions {
@@ -78,6 +82,7 @@ impl InspectOptions {
             set_log_level: None,
             connections_max: CONNECTIONS_DEFAULT,
             write_timeout: WRITE_TIMEOUT_DEFAULT,
+            idle_timeout: IDLE_TIMEOUT_DEFAULT,
         }
     }
 
@@ -107,6 +112,16 @@ impl InspectOptions {
     /// closed, counted and logged.
     pub fn write_timeout(mut self, limit: Duration) -> Self {
         self.write_timeout = limit;
+        self
+    }
+
+    /// Sets how long a client may send no complete request. Default: 10 minutes. Then its
+    /// connection is closed and counted.
+    ///
+    /// A client that follows events is not idle. Any other keeps its connection with the request
+    /// `hello`. `Duration::MAX` sets no limit.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = limit;
         self
     }
 }

@@ -44,6 +44,9 @@ pub struct SocketStats {
     pub refused: u64,
     /// How many connections were closed because their reader was too slow.
     pub too_slow: u64,
+    /// How many connections were closed because their client was silent for too long.
+    #[serde(default)]
+    pub idle: u64,
     /// How many requests were answered, with or without an error.
     pub requests: u64,
     /// How many events were left out because their readers were too slow.
@@ -169,6 +172,9 @@ pub enum TopBy {
 pub struct Top {
     /// The members with the most, the largest first.
     pub rows: Vec<TopRow>,
+    /// Whether rows are missing because the answer would be longer than about 1 MiB.
+    #[serde(default)]
+    pub is_cut: bool,
     /// How many members were compared for this answer.
     pub compared: u64,
     /// Whether the whole subtree was compared. One request compares up to 2,000,000 members.

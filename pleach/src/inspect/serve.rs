@@ -45,6 +45,7 @@ pub(super) struct Counters {
     pub(super) connections: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) too_slow: AtomicU64,
+    pub(super) idle: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) missed_events: AtomicU64,
 }
@@ -54,7 +55,7 @@ type Answer = Result<Value, Failure>;
 impl Inspected {
     pub(super) fn hello(&self) -> Hello {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { connections, refused, too_slow, requests, missed_events } = &self.counters;
+        let Counters { connections, refused, too_slow, idle, requests, missed_events } = &self.counters;
         Hello {
             protocol: PROTOCOL_VERSION,
             name: self.name.clone(),
@@ -65,6 +66,7 @@ impl Inspected {
                 connections: count(connections),
                 refused: count(refused),
                 too_slow: count(too_slow),
+                idle: count(idle),
                 requests: count(requests),
                 missed_events: count(missed_events),
             },
@@ -173,8 +175,8 @@ impl Inspected {
             }
             tokio::task::yield_now().await;
         }
-        let rows = best.into_rows(sampler.as_ref());
-        to_value(&Top { rows, compared, is_complete, sums: Some(sums) })
+        let (rows, is_cut) = best.into_rows(sampler.as_ref());
+        to_value(&Top { rows, is_cut, compared, is_complete, sums: Some(sums) })
     }
 
     fn act(&self, action: InspectAction, target: &Target, order: impl FnOnce(&AnyRef) -> Result<(), ActionError>) -> Answer {
@@ -237,9 +239,10 @@ impl Best {
         self.floor = self.rows.get(self.limit - 1).map(|(key, _)| *key);
     }
 
-    fn into_rows(mut self, sampler: Option<&BorrowedSampler<'_>>) -> Vec<TopRow> {
+    /// Returns the rows that fit into one answer, and whether there are more.
+    fn into_rows(mut self, sampler: Option<&BorrowedSampler<'_>>) -> (Vec<TopRow>, bool) {
         self.cut();
-        let mut len = 0;
+        let (mut len, count) = (0, self.rows.len());
         let rows = self.rows.into_iter().map(|(_, member)| {
             let rate = sampler.and_then(|sampler| sampler.rate_of(member.id));
             TopRow { accepted_per_s: rate.map(|rate| rate.0), handled_per_s: rate.map(|rate| rate.1), member }
@@ -248,7 +251,9 @@ impl Best {
             len += serde_json::to_string(row).map_or(0, |text| text.len());
             len < ANSWER_LEN_MAX
         };
-        rows.take_while(fits).collect()
+        let rows: Vec<TopRow> = rows.take_while(fits).collect();
+        let is_cut = rows.len() < count;
+        (rows, is_cut)
     }
 }
 

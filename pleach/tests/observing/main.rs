@@ -19,4 +19,6 @@ mod socket_file;
 mod socket_folder;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_follow;
+#[cfg(all(feature = "inspect", unix))]
+mod socket_idle;
 mod walk;

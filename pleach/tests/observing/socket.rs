@@ -73,6 +73,28 @@ async fn o1_socket_sorts_on_the_server() {
 }
 
 #[tokio::test]
+async fn o1_sorted_list_says_that_rows_were_cut() {
+    let folder = Folder::new();
+    let system = folder.system();
+    // The paths of all rows together are longer than an answer may be.
+    let mut scopes = vec![system.scope("a").unwrap()];
+    for _ in 0..8 {
+        scopes.push(scopes.last().unwrap().scope(&"b".repeat(120)).unwrap());
+    }
+    for index in 0..1_000 {
+        drop(scopes.last().unwrap().spawn(&index.to_string(), props()).unwrap());
+    }
+    let mut client = folder.client().await;
+    let mut request = TopRequest::by(TopBy::Queued);
+    request.limit = Some(1_000);
+    let top = client.top(request.clone()).await.unwrap();
+    assert!(top.is_cut && top.is_complete && top.rows.len() < 1_000, "{} rows", top.rows.len());
+    request.limit = Some(100);
+    let top = client.top(request).await.unwrap();
+    assert!(!top.is_cut && top.rows.len() == 100, "fewer rows by request are not cut");
+}
+
+#[tokio::test]
 async fn o1_sorted_list_is_limited_by_path_and_summed() {
     let folder = Folder::new();
     let system = folder.system();
