@@ -7,6 +7,8 @@
 //! | `dead_letters` | the summary of dead letters: at most one line per reason in 10 s |
 //! | `instruments` | a span, and the time, of each message (feature `spans` or `metrics`) |
 //! | `metrics` | counters and gauges of a system (feature `metrics`) |
+//! | `run_metrics` | counters of nodes and workers (features `metrics` and `graph`) |
+//! | `measured_store` | a store that counts and times its calls (the same features) |
 //! | `mailboxes` | which mailboxes are filling up: one line when it begins, one when it is over |
 //!
 //! `docs/telemetry.md` lists the targets and their fields.
@@ -22,13 +24,22 @@ mod dead_letters;
 mod instruments;
 mod log;
 mod mailboxes;
+#[cfg(all(feature = "metrics", feature = "graph"))]
+mod measured_store;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(all(feature = "metrics", feature = "graph"))]
+mod run_metrics;
 
 #[cfg(any(feature = "metrics", feature = "spans"))]
 pub use instruments::Instruments;
 #[cfg(feature = "metrics")]
 pub use metrics::{ACTOR_LABELS_MAX, SystemMetrics};
+#[cfg(all(feature = "metrics", feature = "graph"))]
+pub use {
+    measured_store::MeasuredStore,
+    run_metrics::{GRAPH_LABELS_MAX, NODE_LABELS_MAX, RunMetrics},
+};
 
 pub use pleach_core::{HandledMessage, HandlerOutcome, HandlerSpan, Instrument, SendContext};
 #[cfg(all(feature = "spans", feature = "graph"))]

@@ -9,6 +9,8 @@ mod logs;
 mod logs_episodes;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(all(feature = "metrics", feature = "graph"))]
+mod run_metrics;
 #[cfg(all(feature = "spans", feature = "graph"))]
 mod run_spans;
 mod sim_trace;

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 
 /// A recorder that keeps the last value of each series, as `name{label=value,…}`.
 #[derive(Clone, Default)]
-struct Recorded(Arc<Mutex<BTreeMap<String, f64>>>);
+pub struct Recorded(Arc<Mutex<BTreeMap<String, f64>>>);
 
 impl Recorded {
-    fn get(&self, series: &str) -> f64 {
+    pub fn get(&self, series: &str) -> f64 {
         self.0.lock().unwrap().get(series).copied().unwrap_or(-1.0)
     }
 
-    fn series(&self, prefix: &str) -> Vec<String> {
+    pub fn series(&self, prefix: &str) -> Vec<String> {
         self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect()
     }
 
@@ -90,7 +90,7 @@ impl Recorder for Recorded {
 }
 
 /// Runs `test` with a recorder of its own.
-fn recorded(test: impl FnOnce(&Recorded)) {
+pub fn recorded(test: impl FnOnce(&Recorded)) {
     let recorded = Recorded::default();
     metrics::with_local_recorder(&recorded, || test(&recorded));
 }
