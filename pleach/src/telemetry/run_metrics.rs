@@ -130,7 +130,7 @@ impl fmt::Debug for RunMetrics {
     }
 }
 
-/// Identifies an attempt among those that run now.
+/// Identifies an attempt that runs now.
 type AttemptKey = (Option<Arc<str>>, Arc<str>, String, u64, u32);
 
 fn key_of(visit: &Visit) -> AttemptKey {
