@@ -34,6 +34,8 @@ pub enum Note {
     Restarted { path: String },
     /// A supervisor exceeded its restart limit.
     GaveUp { supervisor: String, child: String, restarts: u32, window_ms: u64 },
+    /// A full mailbox handed a poisonous message back.
+    Returned { path: String },
     /// An actor was sent many messages at once.
     Overloaded { path: String, sent: u64, returned: u64 },
     /// A run begins a step.

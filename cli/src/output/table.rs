@@ -169,6 +169,19 @@ pub fn cut_with(text: &str, width: usize, mark: &str) -> String {
     kept
 }
 
+/// Writes a number with commas: `99,900`.
+pub fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::times::Times;
@@ -210,5 +223,10 @@ mod tests {
         let plain = painted.replace("\x1b[1m", "").replace("\x1b[0m", "");
         assert_ne!(painted, plain);
         assert_eq!(plain, table().render(&style(Some(60), false)));
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1_000, 99_900, 1_234_567].map(with_commas), ["0", "999", "1,000", "99,900", "1,234,567"]);
     }
 }

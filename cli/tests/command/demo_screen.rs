@@ -48,10 +48,10 @@ fn keys_break_the_chosen_actor() {
     let temporary = Temporary::new();
     let mut terminal = show(&temporary, (120, 36));
     terminal.shows("▌  stock");
-    terminal.keys("o");
-    terminal.shows("5000 messages at once for stock: ");
     terminal.keys("p");
     terminal.shows("stock panicked: the message is poisonous → restarted");
+    terminal.keys("o");
+    terminal.shows("5000 messages at once for stock: ");
     terminal.keys("x");
     terminal.shows("stopped stock through the socket");
     terminal.keys(DOWN);

@@ -41,6 +41,9 @@ pub fn describe(note: &Note, picture: &Picture) -> Option<Said> {
             };
             said(Tone::User, text, Some(path))
         }
+        Note::Returned { path } => {
+            said(Tone::User, format!("the mailbox of {} is full: the poison went back to its sender", name(path)), None)
+        }
         Note::Asks { run, cents } => {
             said(Tone::Plain, format!("{run} costs {} and waits for an approval, on disk, without a task", price(*cents)), None)
         }

@@ -9,7 +9,7 @@ use super::orders::{OrderRow, StepState};
 use super::picture::{Picture, Tone, WorkerState};
 use crate::demo::folder::Places;
 use crate::demo::worker::orders::STEPS;
-use crate::output::table::width_of;
+use crate::output::table::{width_of, with_commas};
 use crate::runs::quoted;
 use crate::screen::text::{fit, pad, pad_left, wrap};
 use crate::screen::widgets::{footer, mailbox_bar, panel, sparkline};
@@ -276,7 +276,7 @@ fn order_line(row: &OrderRow, width: usize, look: &Look) -> Line<'static> {
 fn account(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture) {
     let theme = canvas.look().theme;
     let counts = &picture.account.counts;
-    let number = |number: u64| Span::styled(grouped(number), theme.strong);
+    let number = |number: u64| Span::styled(with_commas(number), theme.strong);
     let word = |word: &'static str| Span::styled(word, theme.weak);
     let is_wide = area.width >= 90;
     let messages = Line::from(vec![
@@ -309,19 +309,6 @@ fn account(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture) {
         spans.extend([word("; repeated with the same key: "), number(charges.repeated)]);
     }
     canvas.lines(area, [messages, Line::from(spans)]);
-}
-
-/// Writes a number with a comma between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The newest sentences, the newest first.
@@ -376,12 +363,6 @@ fn tools(canvas: &mut Canvas<'_>, area: Rect, places: &Places) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        let texts = [0, 999, 1_000, 1_234_567].map(grouped);
-        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn open_orders_are_shown_before_ended_ones() {

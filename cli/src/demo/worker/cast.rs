@@ -231,11 +231,12 @@ impl Cast {
 
 impl Member {
     /// Sends a job without waiting. A full mailbox hands it back, or drops its oldest message.
-    pub fn tell(&self, job: Job) {
+    /// Returns whether it was accepted.
+    pub fn tell(&self, job: Job) -> bool {
         self.tally.sent.fetch_add(1, Relaxed);
-        if self.actor.tell(job).is_err() {
-            self.tally.returned.fetch_add(1, Relaxed);
-        }
+        let is_accepted = self.actor.tell(job).is_ok();
+        self.tally.returned.fetch_add(u64::from(!is_accepted), Relaxed);
+        is_accepted
     }
 
     /// Sends many jobs at once. Returns how many were sent and handed back.

@@ -85,7 +85,11 @@ async fn serve(places: &Places, seed: u64, notes: &Notes, mut orders: mpsc::Rece
             Ok(None | Some(Order::Finish)) => break,
             Ok(Some(Order::Pause)) => pace.set(Mode::Paused),
             Ok(Some(Order::Continue)) => pace.set(Mode::Running),
-            Ok(Some(Order::Poison { path })) => drop(cast.at(&path).map(|member| member.tell(Job::Poison))),
+            Ok(Some(Order::Poison { path })) => {
+                if cast.at(&path).is_some_and(|member| !member.tell(Job::Poison)) {
+                    notes.send(Note::Returned { path });
+                }
+            }
             Ok(Some(Order::Overload { path })) => {
                 if let Some((sent, returned)) = cast.at(&path).map(cast::Member::overload) {
                     notes.send(Note::Overloaded { path, sent, returned });
