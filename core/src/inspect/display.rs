@@ -130,6 +130,9 @@ impl fmt::Display for MemberInfo {
             (None, 1) => f.write_str("; 1 child")?,
             (None, children) => write!(f, "; {children} children")?,
         }
+        if let Some(up_for) = self.up_for {
+            write!(f, "; up {}", Short(up_for))?;
+        }
         self.waits.iter().try_for_each(|wait| write!(f, "; {wait}"))?;
         if let Some(restarts) = self.restarts.filter(|restarts| restarts.used > 0) {
             write!(f, "; {restarts}")?;

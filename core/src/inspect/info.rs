@@ -52,6 +52,10 @@ pub struct MemberInfo {
     /// How long ago it was cancelled. It ends at its next await.
     #[cfg_attr(feature = "serde", serde(rename = "cancelled_for_us", with = "crate::inspect::serde_impls::optional_micros"))]
     pub cancelled_for: Option<Duration>,
+    /// How long ago it was started, for members without a task: the root, guardians, supervisors,
+    /// pools, scopes and runs. Restarts do not count. `None` for others.
+    #[cfg_attr(feature = "serde", serde(rename = "up_for_us", default, with = "crate::inspect::serde_impls::optional_micros"))]
+    pub up_for: Option<Duration>,
     /// How many children the member has now.
     pub children: u64,
     /// How many workers a pool should have.
@@ -229,6 +233,7 @@ impl MemberInfo {
             waits,
             waits_left_out: u32::try_from(facts.edges_left_out).unwrap_or(u32::MAX),
             cancelled_for: of_node.cancelled_for,
+            up_for: facts.started.map(|started| now.since(started)),
             children: of_node.children as u64,
             pool_size: of_node.pool_size.map(|size| size as u64),
             actor: facts.actor.map(ActorInfo::from),

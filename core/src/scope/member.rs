@@ -12,6 +12,7 @@
 //! How the member exits, when its last child has ended: `Failed` if a failure is recorded (not for
 //! `Top`), else `Cancelled` if it was cancelled, else by its stop mode.
 
+use crate::base::time::Instant;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
@@ -32,6 +33,8 @@ use core::time::Duration;
 pub(crate) struct ScopeMember {
     pub(super) node: Node,
     pub(super) role: ScopeRole,
+    /// For observers only.
+    pub(super) started: Instant,
 }
 
 /// What a failure of a child does.
@@ -64,11 +67,12 @@ impl ScopeMember {
 
     pub(crate) fn top(tree: &Arc<Tree>) -> Arc<Self> {
         let node = Node::new(NodeParent::Root(Arc::clone(tree)), tree.next_id(), Name::root());
-        Arc::new(Self { node, role: ScopeRole::Top })
+        Arc::new(Self { node, role: ScopeRole::Top, started: tree.runtime.now() })
     }
 
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: ScopeRole) -> Result<Arc<Self>, Refusal> {
-        let member = Arc::new(Self { node: adopt::new_node(parent.node().tree(), parent, name)?, role });
+        let (node, started) = (adopt::new_node(parent.node().tree(), parent, name)?, parent.node().runtime().now());
+        let member = Arc::new(Self { node, role, started });
         adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
         Ok(member)
     }
@@ -148,7 +152,7 @@ impl ObservedMember for ScopeMember {
             ScopeRole::Scope | ScopeRole::IsolatedScope => MemberKind::Scope,
             ScopeRole::Run => MemberKind::Run,
         };
-        MemberFacts::new(kind, Work::Open)
+        MemberFacts { started: Some(self.started), ..MemberFacts::new(kind, Work::Open) }
     }
 }
 

@@ -84,7 +84,7 @@ impl Scope {
         let tree = token.tree();
         let id = tree.next_id();
         let node = Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id));
-        let member = Arc::new(ScopeMember { node, role: ScopeRole::Scope });
+        let member = Arc::new(ScopeMember { node, role: ScopeRole::Scope, started: tree.runtime.now() });
         let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
         match token.attach(&dynamic) {
             Ok(registration) => member.node.attach_below(token.clone(), registration),

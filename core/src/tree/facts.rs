@@ -70,6 +70,9 @@ impl core::fmt::Display for MemberKind {
 pub(crate) struct MemberFacts {
     pub(crate) kind: MemberKind,
     pub(crate) work: Work,
+    /// When it was started, if it keeps that. Actors and tasks do not: it would cost each spawn a
+    /// look at the clock.
+    pub(crate) started: Option<Instant>,
     /// Only actors have a mailbox.
     pub(crate) actor: Option<ActorFacts>,
     /// The first waits, at most [`EDGES_OBSERVED_MAX`].
@@ -80,7 +83,7 @@ pub(crate) struct MemberFacts {
 
 impl MemberFacts {
     pub(crate) fn new(kind: MemberKind, work: Work) -> Self {
-        Self { kind, work, actor: None, edges: Vec::new(), edges_left_out: 0 }
+        Self { kind, work, started: None, actor: None, edges: Vec::new(), edges_left_out: 0 }
     }
 
     /// Adds the waits of a member, of which the list holds at most one more than is listed.

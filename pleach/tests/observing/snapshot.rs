@@ -24,6 +24,26 @@ fn props() -> Props<TestActor> {
 }
 
 #[test]
+fn o1_members_without_a_task_say_how_long_they_are_up() {
+    let sim = Sim::new(1);
+    let system = sim.system("s");
+    sim.advance(Duration::from_secs(60));
+    let supervisor = system.supervisor("supervisor", OneForOne::new()).unwrap();
+    let child = supervisor.spawn("child", props()).unwrap();
+    let _pool = system.pool("pool", 1, |_| props()).build().unwrap();
+    sim.advance(Duration::from_secs(5));
+    // A restart of a child, or of the supervisor itself, is no new start.
+    child.tell(Job::Fail("no")).unwrap();
+    system.root().lookup_any(&supervisor.path()).unwrap().restart().unwrap();
+    sim.advance(Duration::from_secs(5));
+    let up = |path: &str| member(&system, path).up_for.map(|up| up.as_secs());
+    assert_eq!([up("/"), up("/user"), up("/system")], [Some(70); 3]);
+    assert_eq!([up("/user/supervisor"), up("/user/pool")], [Some(10); 2]);
+    assert_eq!(up("/user/supervisor/child"), None, "a spawn does not look at the clock");
+    assert!(member(&system, "/user").to_string().contains("; up 70s"), "{}", member(&system, "/user"));
+}
+
+#[test]
 fn o1_snapshot_lists_the_tree_with_kinds() {
     let sim = Sim::new(1);
     let system = sim.system("s");
@@ -154,13 +174,13 @@ fn o1_snapshot_displays_an_indented_tree() {
     let text = system.snapshot(&at("/user")).unwrap().to_string();
     assert_eq!(
         text,
-        "/user (guardian) open; 1 child\n  \
-           workers (supervisor) open; 1 child\n    \
+        "/user (guardian) open; 1 child; up 0us\n  \
+           workers (supervisor) open; 1 child; up 0us\n    \
              ink (actor) idle; 0 queued, 0 handled, 1 failed; 1 of 3 restarts in 5.0s; \
              failed 0us ago: line one\\nline two\\u{1b}[2J"
     );
     let page = system.snapshot(&SnapshotQuery::new().limit(1)).unwrap().to_string();
-    assert_eq!(page, "/ (root) open; 2 children\n… more");
+    assert_eq!(page, "/ (root) open; 2 children; up 0us\n… more");
 }
 
 #[test]
