@@ -15,7 +15,8 @@ fn props() -> Props<TestActor> {
 /// Returns the next event of this kind.
 async fn next(client: &mut Client, kind: &str) -> EventInfo {
     loop {
-        match client.next_event().await.unwrap() {
+        let event = tokio::time::timeout(Duration::from_secs(30), client.next_event()).await;
+        match event.unwrap_or_else(|_| panic!("no event of the kind {kind}")).unwrap() {
             Followed::Event(event) if event.kind == kind => return event,
             Followed::Event(_) => {}
             other => panic!("{other:?}"),
