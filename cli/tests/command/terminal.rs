@@ -1,6 +1,8 @@
 //! The command on a terminal: questions, colours, widths.
 
 use crate::fixture::{Fixture, Place};
+use crate::process::{Process, worker};
+use pleach::inspect::InspectAction;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use std::io::{Read as _, Write as _};
 
@@ -60,4 +62,30 @@ async fn questions_are_asked_and_answered() {
     assert!(code == 4 && screen.contains("Type 1 to do it"), "the count must be typed: {screen}");
     let (code, screen) = on_terminal(&prune, 80, true, "1\n");
     assert!(code == 0 && screen.contains("1 ended runs were removed"), "{screen}");
+}
+
+/// A narrow terminal cuts lines, and a pipe gets them whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn tree_and_why_fit_the_terminal() {
+    let process = Process::start([InspectAction::Stop]);
+    let gate = process.chain().await;
+    process.system.spawn_started(&"long".repeat(30), worker()).await.unwrap();
+    process.give_up().await;
+    for width in [60, 80, 200] {
+        for arguments in [&["tree", &process.socket][..], &["why", &process.socket, "/user/till"]] {
+            let (code, screen) = on_terminal(arguments, width, true, "");
+            assert_eq!(code, 0, "{screen}");
+            assert!(!screen.contains('\u{1b}'), "NO_COLOR: {screen}");
+            for line in screen.lines() {
+                assert!(line.chars().count() <= usize::from(width), "{width}: {line:?}");
+            }
+        }
+    }
+    let piped = process.call("tree", &[]);
+    assert!(piped.out.contains(&format!("  {} (actor) idle; 0 of 1024 queued, 0 handled\n", "long".repeat(30))), "{piped:?}");
+    let (_, coloured) = on_terminal(&["why", &process.socket, "/user/till"], 80, false, "");
+    assert!(coloured.contains("\u{1b}[31mcause:\u{1b}[0m /user/bank"), "{coloured}");
+    let (code, screen) = on_terminal(&["stop", &process.socket, "/user/shop"], 80, true, "no\n");
+    assert!(code == 4 && screen.contains("stop /user/shop: it stops after its current message"), "{screen}");
+    gate.add_permits(1);
 }
