@@ -4,6 +4,7 @@ use crate::live::args::{ActArgs, EventsArgs, HealthArgs, LogLevelArgs, TreeArgs,
 use crate::output::ColourWhen;
 use crate::output::times::{parse_duration, parse_since};
 use crate::store::Target;
+use crate::top::args::TopArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pleach::store::{RunStatus, Timestamp};
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub enum Word {
     Check(CheckArgs),
     /// List the members of a running process as a tree
     Tree(TreeArgs),
+    /// Show live what is busy, slow or failing in a running process
+    Top(TopArgs),
     /// Say whether a running process does its work; exit code 0 healthy, 7 degraded, 5 down
     Health(HealthArgs),
     /// Print the events of a running process as they happen

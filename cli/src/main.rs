@@ -10,6 +10,7 @@
 //! | `screen` | the terminal layer of the live views: loop, drawing, colours, widgets |
 //! | `runs` | the words of `pleach runs` |
 //! | `live` | the words that look at a running process |
+//! | `top` | `pleach top`: the live view of a running process |
 //! | `check`, `drawing` | `pleach check` and `pleach graph render` |
 //! | `demo` | `pleach demo` |
 
@@ -21,10 +22,10 @@ mod failure;
 mod live;
 mod output;
 mod runs;
-#[allow(dead_code, unused_imports, reason = "the live views that use all of it follow")]
 mod screen;
 mod socket;
 mod store;
+mod top;
 
 use args::{Cli, Format, GraphWord, Word};
 use clap::{CommandFactory as _, Parser as _};
@@ -69,6 +70,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Word::Runs(word) => on_one_thread(runs::run(*word, &output)),
         Word::Check(args) => on_one_thread(check::run(args, &output)),
         Word::Tree(args) => on_one_thread(live::tree::run(args, &output)),
+        Word::Top(args) => on_one_thread(top::run(args, &output)),
         Word::Health(args) => on_one_thread(live::health::run(args, &output)),
         Word::Events(args) => on_one_thread(live::events::run(args, &output)),
         Word::Why(args) => on_one_thread(live::why::run(args, &output)),

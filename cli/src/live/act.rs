@@ -52,7 +52,7 @@ pub fn word(action: InspectAction) -> &'static str {
 }
 
 /// Says what an order does to a member.
-fn consequence(action: InspectAction, member: &MemberInfo) -> String {
+pub fn consequence(action: InspectAction, member: &MemberInfo) -> String {
     let queued = member.actor.as_ref().map_or(0, |actor| actor.queued);
     // With the verb in the forms `wait` and `waits`.
     let messages = |verb: &str| match queued {

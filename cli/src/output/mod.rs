@@ -117,9 +117,13 @@ impl Output {
     }
 
     /// Returns whether colours may be used.
-    #[allow(dead_code, reason = "the live views that use it follow")]
     pub fn has_colour(&self) -> bool {
         self.style.colour
+    }
+
+    /// Returns the zone in which times are shown.
+    pub fn times(&self) -> &Times {
+        &self.style.times
     }
 
     /// Writes the result of a command.

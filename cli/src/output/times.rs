@@ -25,6 +25,11 @@ impl Times {
         }
     }
 
+    /// Returns the time of day with its offset: `09:30:05 +01:00`.
+    pub fn clock(&self, at: Timestamp) -> String {
+        self.exact(at).split_once(' ').map_or_else(String::new, |(_, clock)| clock.to_string())
+    }
+
     /// Returns how long ago a time was, or how far ahead it is.
     pub fn relative(&self, at: Timestamp) -> String {
         relative(at, SystemTime::now().into())

@@ -66,6 +66,11 @@ impl Canvas<'_> {
         self.cells.set_style(area, style);
     }
 
+    /// Replaces the style of all cells of `area`.
+    pub fn restyle(&mut self, area: Rect, style: CellStyle) {
+        self.cells.set_style(area, CellStyle::reset().patch(style));
+    }
+
     /// Empties `area`.
     pub fn clear(&mut self, area: Rect) {
         let area = area.intersection(self.cells.area);

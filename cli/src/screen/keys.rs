@@ -57,7 +57,14 @@ impl Keys {
 fn read(sender: &Sender<Typed>) {
     loop {
         let typed = match event::read() {
-            Ok(Event::Key(key)) => key_of(key).map(Typed::Key),
+            Ok(Event::Key(key)) => {
+                // Esc and a key in quick succession look like Alt and the key. Alt has no use here.
+                let is_esc = key.modifiers.contains(KeyModifiers::ALT) && key.kind != KeyEventKind::Release;
+                if is_esc && sender.blocking_send(Typed::Key(Key::Esc)).is_err() {
+                    return;
+                }
+                key_of(key).map(Typed::Key)
+            }
             Ok(Event::Paste(text)) => Some(Typed::Paste(text)),
             Ok(Event::Resize(..)) => Some(Typed::Resized),
             Ok(_) => None,
@@ -76,7 +83,6 @@ fn key_of(event: KeyEvent) -> Option<Key> {
     }
     Some(match event.code {
         KeyCode::Char(letter) if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Ctrl(letter.to_ascii_lowercase()),
-        KeyCode::Char(_) if event.modifiers.contains(KeyModifiers::ALT) => return None,
         KeyCode::Char(letter) => Key::Char(letter),
         KeyCode::Enter => Key::Enter,
         KeyCode::Esc => Key::Esc,

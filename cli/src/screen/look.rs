@@ -97,7 +97,6 @@ pub struct Glyphs {
     pub open: &'static str,
     pub closed: &'static str,
     pub leaf: &'static str,
-    pub up: &'static str,
     pub down: &'static str,
     /// Leads from a cause to its effect.
     pub arrow: &'static str,
@@ -120,7 +119,6 @@ static UNICODE: Glyphs = Glyphs {
     open: "▾",
     closed: "▸",
     leaf: "·",
-    up: "↑",
     down: "↓",
     arrow: "→",
     dot: "·",
@@ -140,7 +138,6 @@ static ASCII: Glyphs = Glyphs {
     open: "-",
     closed: "+",
     leaf: " ",
-    up: "^",
     down: "v",
     arrow: "->",
     dot: "|",

@@ -53,9 +53,9 @@ pub mod text;
 pub mod widgets;
 mod writer;
 
-pub use canvas::Canvas;
+pub use canvas::{Canvas, split_bottom, split_top};
 pub use keys::Key;
-pub use look::{Look, Theme};
+pub use look::Look;
 pub use ratatui_core::layout::Rect;
 pub use ratatui_core::style::Style as CellStyle;
 pub use ratatui_core::text::{Line, Span};
@@ -127,10 +127,6 @@ impl Screen {
             is_suspended: false,
             modes,
         })
-    }
-
-    pub fn look(&self) -> &Look {
-        &self.look
     }
 
     /// Asks for a frame: what the view shows has changed.

@@ -14,10 +14,13 @@ mod live_why;
 mod manners;
 mod process;
 mod reading;
-#[allow(dead_code, reason = "the tests of the live views follow")]
 mod screen;
+mod shop;
 mod steering;
 mod stores;
 mod tail;
 mod terminal;
+mod top;
+mod top_pictures;
+mod top_terminal;
 mod writing;

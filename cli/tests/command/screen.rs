@@ -4,7 +4,7 @@
 //! to that folder as JSON, so that they can be drawn and looked at.
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -33,7 +33,15 @@ struct Received {
 struct State {
     parser: vt100::Parser,
     raw: Vec<u8>,
+    /// How much of it the screen shows: a frame that has begun is shown at its end.
+    shown: usize,
+    /// Whether the terminal takes nothing.
+    is_held: bool,
 }
+
+/// Begin and end of a frame.
+const FRAME: &[u8] = b"\x1b[?2026h";
+const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 impl Terminal {
     /// Starts the command on a terminal of this many columns and rows.
@@ -53,7 +61,8 @@ impl Terminal {
         let modes_before = format!("{:?}", pair.master.get_termios());
         let child = pair.slave.spawn_command(command).unwrap();
         let received = Arc::new(Received::default());
-        *received.state() = Some(State { parser: vt100::Parser::new(rows, columns, 0), raw: Vec::new() });
+        *received.state() =
+            Some(State { parser: vt100::Parser::new(rows, columns, 0), raw: Vec::new(), shown: 0, is_held: false });
         let (mut reader, of_thread) = (pair.master.try_clone_reader().unwrap(), Arc::clone(&received));
         std::thread::spawn(move || of_thread.read(&mut *reader));
         let keys = pair.master.take_writer().unwrap();
@@ -107,22 +116,38 @@ impl Terminal {
         self.received.state().as_ref().unwrap().parser.screen().alternate_screen()
     }
 
-    /// Returns the first row with this text, and whether its first letter is shown reversed.
+    /// Returns whether a row with this text is shown reversed.
     pub fn is_selected(&self, text: &str) -> bool {
-        let state = self.received.state();
-        let screen = state.as_ref().unwrap().parser.screen();
-        let columns = screen.size().1;
-        screen.rows(0, columns).enumerate().any(|(row, line)| {
-            line.find(text).is_some_and(|at| {
-                let column = line[..at].chars().count() as u16;
-                screen.cell(row as u16, column).is_some_and(vt100::Cell::inverse)
-            })
-        })
+        reversed_rows(&mut self.received.state()).iter().any(|(_, line)| line.contains(text))
+    }
+
+    /// Waits until a row with this text is shown reversed.
+    pub fn selects(&self, text: &str) {
+        self.reverses(text, |_, line| line.contains(text));
+    }
+
+    /// Waits until the row with this number is shown reversed.
+    pub fn selects_row(&self, row: usize) {
+        self.reverses(&format!("row {row}"), |number, _| number == row);
+    }
+
+    fn reverses(&self, what: &str, is_right: impl Fn(usize, &str) -> bool) {
+        let is_wrong = |state: &mut Option<State>| !reversed_rows(state).iter().any(|(number, line)| is_right(*number, line));
+        let (mut state, waited) = self.received.more.wait_timeout_while(self.received.state(), LIMIT, is_wrong).unwrap();
+        let screen = contents(&mut state);
+        drop(state);
+        assert!(!waited.timed_out(), "after {LIMIT:?} {what} is not selected:\n{screen}");
     }
 
     /// Types keys, as the bytes that a terminal sends for them.
     pub fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Takes no output any more, or takes it again.
+    pub fn hold(&self, is_held: bool) {
+        self.received.state().as_mut().unwrap().is_held = is_held;
+        self.received.more.notify_all();
     }
 
     pub fn resize(&self, columns: u16, rows: u16) {
@@ -141,6 +166,18 @@ impl Terminal {
     /// Returns whether echo and line mode are as before the command.
     pub fn has_former_modes(&self) -> bool {
         format!("{:?}", self.master.get_termios()) == self.modes_before
+    }
+
+    /// Waits until the process is stopped, as by Ctrl-Z.
+    pub fn is_stopped(&self) -> bool {
+        let (began, options) = (std::time::Instant::now(), WaitOptions::UNTRACED | WaitOptions::NOHANG);
+        while began.elapsed() < LIMIT {
+            if waitpid(Some(self.pid()), options).unwrap().is_some_and(|(_, status)| status.stopped()) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
     }
 
     /// Waits for the end of the command, and returns its exit code.
@@ -190,13 +227,35 @@ impl Received {
         let mut chunk = [0; 16_384];
         // The end of a terminal is an error on Linux.
         while let Ok(count @ 1..) = reader.read(&mut chunk) {
-            let mut state = self.state();
+            let is_held = |state: &mut Option<State>| state.as_ref().unwrap().is_held;
+            let mut state = self.more.wait_while(self.state(), is_held).unwrap();
             let state = state.as_mut().unwrap();
-            state.parser.process(&chunk[..count]);
             state.raw.extend_from_slice(&chunk[..count]);
+            state.show();
             self.more.notify_all();
         }
     }
+}
+
+impl State {
+    /// Shows what was received, as a terminal with synchronized output does.
+    fn show(&mut self) {
+        let new = &self.raw[self.shown..];
+        let last = |mark: &[u8]| new.windows(mark.len()).rposition(|part| part == mark);
+        let end = match (last(FRAME), last(FRAME_END)) {
+            (Some(begin), end) if end.is_none_or(|end| end < begin) => begin,
+            _ => new.len(),
+        };
+        self.parser.process(&new[..end]);
+        self.shown += end;
+    }
+}
+
+/// Returns the rows whose tenth cell is reversed.
+fn reversed_rows(state: &mut Option<State>) -> Vec<(usize, String)> {
+    let screen = state.as_ref().unwrap().parser.screen();
+    let is_reversed = |row: usize| screen.cell(row as u16, 10).is_some_and(vt100::Cell::inverse);
+    screen.rows(0, screen.size().1).enumerate().filter(|(row, _)| is_reversed(*row)).collect()
 }
 
 fn contents(state: &mut Option<State>) -> String {

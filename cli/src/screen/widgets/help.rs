@@ -44,7 +44,9 @@ impl Help {
         }
         let columns = lines.iter().map(Line::width).max().unwrap_or(0);
         let (rows, columns) = (u16::try_from(lines.len()).unwrap_or(u16::MAX - 2), u16::try_from(columns).unwrap_or(200));
-        let area = dialog(canvas, "Keys: any other key closes this", columns.max(32), rows);
+        let is_cut = rows + 2 > canvas.area().height;
+        let title = if is_cut { "Keys: j k scroll, others close this" } else { "Keys: any other key closes this" };
+        let area = dialog(canvas, title, columns.max(40), rows);
         self.first = self.first.min(lines.len().saturating_sub(usize::from(area.height)));
         canvas.lines(area, lines.into_iter().skip(self.first));
     }
