@@ -68,12 +68,14 @@ async fn events_are_printed_as_they_happen() {
 async fn events_can_be_chosen_by_kind_path_and_time() {
     let process = Process::start([]);
     let _report = process.system.root().report_health(Problem::new("old", "an old problem"));
+    let listeners = || process.system.hub().subscribers();
+    let before = listeners();
     let known = Follower::start(&process.socket, &["--kinds", "health"]).next_of("problem");
     assert_eq!(known["text"], "/: an old problem");
+    until(|| listeners() == before).await;
     let mut follower = Follower::start(&process.socket, &["--kinds", "failures,health", "--since-now", "--path", "/user/a"]);
     // Until it follows, nothing may happen that it should see.
-    let before = process.system.hub().subscribers();
-    until(|| process.system.hub().subscribers() > before).await;
+    until(|| listeners() > before).await;
     for name in ["b", "a"] {
         let actor = process.system.spawn_started(name, worker().restart(RestartPolicy::Permanent)).await.unwrap();
         actor.tell(Job::Fail(name)).unwrap();
