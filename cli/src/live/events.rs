@@ -4,6 +4,7 @@
 //! connection was lost for some time.
 
 use super::args::{EventKind, EventsArgs};
+use super::why::places;
 use crate::failure::{Failure, Status};
 use crate::output::escape::OneLine;
 use crate::output::times::rfc3339;
@@ -11,7 +12,7 @@ use crate::output::{Colour, Output, Report, Style, Version, remark};
 use crate::socket::{Socket, SocketPath};
 use clap::ValueEnum as _;
 use pleach::actor::ActorPath;
-use pleach::inspect::{EventInfo, Followed};
+use pleach::inspect::{EventInfo, Followed, Health, HealthReason};
 use pleach::store::Timestamp;
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
@@ -37,14 +38,13 @@ pub async fn run(args: EventsArgs, output: &Output) -> Result<(), Failure> {
 
 /// Prints events until the process is gone for longer than the limit.
 async fn follow(args: &EventsArgs, output: &Output) -> Result<(), Failure> {
-    let mut filter = Filter { path: args.path.clone(), hides_known_problems: args.since_now };
-    let mut socket = connect(args).await?;
+    let (mut socket, mut known) = connect(args).await?;
     loop {
-        let lost = print_events(&mut socket, &mut filter, output).await?;
+        let lost = print_events(&mut socket, &mut known, output).await?;
         remark(&format!("{}; trying again for {:?}", lost.text, args.retry_for));
         let before = (socket.hello().name.clone(), socket.hello().pid);
         let since = Instant::now();
-        socket = reconnect(args, lost).await?;
+        (socket, known) = reconnect(args, lost).await?;
         let (name, pid) = (&socket.hello().name, socket.hello().pid);
         let same = if before == (name.clone(), pid) { "the same process" } else { "another process" };
         let text = format!(
@@ -55,13 +55,21 @@ async fn follow(args: &EventsArgs, output: &Output) -> Result<(), Failure> {
     }
 }
 
-async fn connect(args: &EventsArgs) -> Result<Socket, Failure> {
+/// Connects and follows. Returns also the problems that are not printed.
+async fn connect(args: &EventsArgs) -> Result<(Socket, KnownProblems), Failure> {
     let mut socket = SocketPath::open(&args.socket, ANSWER_LIMIT).await?;
     let kinds = if args.kinds.is_empty() { &ALL_BUT_LINTS[..] } else { &args.kinds };
     let names: Vec<_> = kinds.iter().filter_map(EventKind::to_possible_value).collect();
     let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
-    socket.ask(async |client| client.follow(Some(&names)).await).await?;
-    Ok(socket)
+    let known = match args.since_now {
+        true => KnownProblems::of(&socket.ask(async |client| client.health().await).await?),
+        false => KnownProblems::default(),
+    };
+    match &args.path {
+        Some(path) => socket.ask(async |client| client.follow_below(path, Some(&names)).await).await?,
+        None => socket.ask(async |client| client.follow(Some(&names)).await).await?,
+    }
+    Ok((socket, known))
 }
 
 /// What is followed by default. Lints make every handler slower.
@@ -79,13 +87,13 @@ const ALL_BUT_LINTS: [EventKind; 10] = [
 ];
 
 /// Connects again, as long as the arguments allow.
-async fn reconnect(args: &EventsArgs, lost: Failure) -> Result<Socket, Failure> {
+async fn reconnect(args: &EventsArgs, lost: Failure) -> Result<(Socket, KnownProblems), Failure> {
     let until = Instant::now() + args.retry_for;
     let mut last = lost;
     while Instant::now() < until {
         tokio::time::sleep(CONNECT_WAIT).await;
         match connect(args).await {
-            Ok(socket) => return Ok(socket),
+            Ok(connected) => return Ok(connected),
             Err(failure) => last = failure,
         }
     }
@@ -94,7 +102,7 @@ async fn reconnect(args: &EventsArgs, lost: Failure) -> Result<Socket, Failure> 
 }
 
 /// Prints events until the connection is lost, and returns why. `Err`: nothing more can be printed.
-async fn print_events(socket: &mut Socket, filter: &mut Filter, output: &Output) -> Result<Failure, Failure> {
+async fn print_events(socket: &mut Socket, known: &mut KnownProblems, output: &Output) -> Result<Failure, Failure> {
     let path = socket.path().clone();
     loop {
         let event = match socket.client().next_event().await {
@@ -102,7 +110,7 @@ async fn print_events(socket: &mut Socket, filter: &mut Filter, output: &Output)
             Err(error) => return Ok(path.failure(&error)),
         };
         let line = match &event {
-            Followed::Event(event) if !filter.shows(event) => continue,
+            Followed::Event(event) if known.hides(event) => continue,
             Followed::Event(event) => EventLine::of(event),
             Followed::Missed(count) => {
                 let text = format!("{count} events were missed, because they were read too slowly");
@@ -114,21 +122,34 @@ async fn print_events(socket: &mut Socket, filter: &mut Filter, output: &Output)
     }
 }
 
-/// Which events are printed.
-struct Filter {
-    path: Option<ActorPath>,
-    /// Until the status of the first look at the health has come with the problems known then.
-    hides_known_problems: bool,
+/// The problems that existed when the command connected. The first look at the health repeats them.
+#[derive(Default)]
+struct KnownProblems {
+    /// Whether the status of the first look is still to come.
+    hides_status: bool,
+    /// The members that they are about.
+    members: Vec<Option<ActorPath>>,
 }
 
-impl Filter {
-    fn shows(&mut self, event: &EventInfo) -> bool {
-        if self.hides_known_problems && matches!(event.kind.as_str(), "health" | "problem") {
-            return false;
+impl KnownProblems {
+    fn of(health: &Health) -> Self {
+        let member = |reason: &HealthReason| places(reason).first().map(|path| (*path).clone());
+        Self { hides_status: true, members: health.reasons().iter().map(member).collect() }
+    }
+
+    /// Returns whether an event reports what was known. Each problem is hidden once.
+    fn hides(&mut self, event: &EventInfo) -> bool {
+        match event.kind.as_str() {
+            "health" => std::mem::take(&mut self.hides_status),
+            "problem" => match self.members.iter().position(|member| *member == event.path) {
+                Some(at) => {
+                    self.members.swap_remove(at);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
         }
-        self.path
-            .as_ref()
-            .is_none_or(|path| event.path.as_ref().is_some_and(|about| about.segments().starts_with(path.segments())))
     }
 }
 

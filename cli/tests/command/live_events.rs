@@ -83,6 +83,11 @@ async fn events_can_be_chosen_by_kind_path_and_time() {
     }
     let first = follower.next();
     assert_eq!((&first["kind"], &first["path"]), (&"failed".into(), &"/user/a".into()));
+    // Later problems are shown, those from before are not.
+    let mut follower = Follower::start(&process.socket, &["--kinds", "health", "--since-now"]);
+    until(|| listeners() > before + 1).await;
+    let _later = process.system.root().report_health(Problem::new("new", "a new problem"));
+    assert_eq!(follower.next_of("problem")["text"], "/: a new problem");
 }
 
 #[tokio::test(flavor = "multi_thread")]
