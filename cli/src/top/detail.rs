@@ -223,6 +223,15 @@ impl Page<'_> {
         for reason in &why.reasons {
             self.text("", &reason.to_string(), look.theme.warn);
         }
+        if !why.waiters.is_empty() {
+            self.title("Waits for it, or for its cause");
+        }
+        for waiter in &why.waiters {
+            self.text("", &format!("{} {}", waiter.path, waiter.wait), Default::default());
+        }
+        if why.waiters_left_out > 0 {
+            self.text("", &format!("and {} others", why.waiters_left_out), look.theme.weak);
+        }
     }
 }
 

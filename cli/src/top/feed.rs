@@ -281,7 +281,12 @@ async fn round(socket: &mut Socket, wish: &Wish, with_general: bool) -> Result<R
             }
             Answer::Tree(answers)
         }
-        Shown::Problems => Answer::Problems,
+        Shown::Problems => {
+            let mut request = SnapshotRequest::new();
+            request.not_well = true;
+            let found = socket.ask(async |client| client.snapshot(request).await).await?;
+            Answer::Problems(found.members)
+        }
         Shown::Detail(path) => {
             let found = socket.ask(async |client| detail(client, path).await).await;
             Answer::Detail(path.clone(), optional(found)?.map(Box::new))

@@ -5,10 +5,10 @@
 //! | `args` | the arguments |
 //! | `once` | one table or JSON object, without a live view |
 //! | `feed`, `wish` | the connection: what is asked for, and when |
-//! | `view` | what is shown, and what keys and answers do to it |
+//! | `view`, `keys` | what is shown, and what answers and keys do to it |
 //! | `rows` | the selection, which stays on its node; rates from counts |
 //! | `tree`, `problems`, `detail`, `palette`, `action` | the parts of the view |
-//! | `paint`, `columns` | the picture |
+//! | `paint`, `header`, `columns` | the picture |
 //!
 //! The process sorts, filters and cuts: this command gets the rows that it shows and a few more, so
 //! its cost does not grow with the number of members, apart from one comparison of all of them.
@@ -18,6 +18,8 @@ pub mod args;
 mod columns;
 mod detail;
 mod feed;
+mod header;
+mod keys;
 mod once;
 mod paint;
 mod palette;

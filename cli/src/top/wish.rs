@@ -89,7 +89,8 @@ pub enum Answer {
     /// `None` if no member has the path of the wish any more.
     List(ListWish, Option<Top>),
     Tree(Vec<(PageWish, Option<Snapshot>)>),
-    Problems,
+    /// The members that call for a look.
+    Problems(Vec<MemberInfo>),
     /// `None` if no member has the path any more.
     Detail(ActorPath, Option<Box<(MemberInfo, Why)>>),
 }

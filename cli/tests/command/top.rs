@@ -120,6 +120,8 @@ async fn detail_says_what_a_member_does_and_why() {
     till.tell(Job::Fail("no ink".into())).unwrap();
     till.tell(Job::Ask(bank.clone())).unwrap();
     (0..5).for_each(|_| till.tell(Job::Note).unwrap());
+    let clerk = shop.system.spawn_started("clerk", shop.props()).await.unwrap();
+    clerk.tell(Job::Ask(bank.clone())).unwrap();
     let mut terminal = top(&shop, &["--filter", "till"], (80, 40));
     terminal.shows("1 matching actor");
     terminal.keys("\r");
@@ -133,6 +135,7 @@ async fn detail_says_what_a_member_does_and_why() {
         "no ink",
         "cause /user/bank handles one",
         "so /user/till asks /user/bank",
+        "/user/clerk asks /user/bank",
         "none since this was opened",
         "Esc back",
     ] {
@@ -181,11 +184,15 @@ async fn problems_show_only_what_is_not_well() {
     let shop = Shop::open([]);
     let till = shop.stuck("till", 1).await;
     let _report = till.any().report_health(Problem::new("paper", "the paper is low").advice("add paper"));
+    shop.system.spawn_started("fine", shop.props()).await.unwrap();
+    let idle = shop.system.spawn_started("idle", shop.props()).await.unwrap();
+    idle.any().suspend().unwrap();
     let mut terminal = top(&shop, &[], SMALL);
     terminal.shows("degraded: 1 problem");
     terminal.keys("3");
     terminal.shows("the paper is low; add paper");
-    terminal.hides("QUEUED");
+    let screen = terminal.shows("suspended /user/idle");
+    assert!(!screen.contains("QUEUED") && !screen.contains("fine"), "{screen}");
     terminal.keys("\r");
     terminal.shows("1 of 64 queued");
 }
