@@ -61,6 +61,11 @@ pub struct RunView {
     pub status: RunStatus,
     /// True from a pause command until the next resume command.
     pub is_paused: bool,
+    /// Whether the run failed or was cancelled, and its completed nodes are being undone. False for
+    /// an in-memory run.
+    pub is_undoing: bool,
+    /// The nodes undone so far, in the order of their undos, while the run is being undone.
+    pub undone: Vec<String>,
     /// The number of node visits of the run so far.
     pub visits: u64,
     /// The tokens of the run: one, or one per branch of a fan-out.
@@ -101,7 +106,7 @@ impl WaitView {
     pub(crate) fn of(wait: OpenWait) -> Self {
         let OpenWait { key, question, due, message } = wait;
         let is_signal = message.is_some_and(|message| message.starts_with(SIGNAL));
-        Self { key, question: question.map(|question| question.to_string()), due, is_signal }
+        Self { key, question: question.map(|question| question.to_string()), since: None, due, is_signal }
     }
 }
 
@@ -150,11 +155,14 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         }
         failure => failure,
     };
+    let is_undoing = position.is_undoing && open::continues_undo(info.status);
     Ok(RunView {
         run: info.id,
         graph: info.graph,
         status: info.status,
         is_paused: is_paused(run, messages),
+        is_undoing,
+        undone: if is_undoing { position.undone } else { Vec::new() },
         visits: position.head.visits,
         tokens: position.frontier.tokens().map(|token| token_view(token, &records)).collect(),
         tags: info.tags,
@@ -187,7 +195,8 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
         match record.header.kind {
             Kind::Wait => {
                 let question = value.map(|value| value.get().to_string());
-                waits.insert(wait, WaitView { key, question, due, is_signal: signal.is_some() });
+                let (since, is_signal) = (Some(record.header.at), signal.is_some());
+                waits.insert(wait, WaitView { key, question, since, due, is_signal });
             }
             Kind::Wake => drop(waits.remove(&wait)),
             _ => {}

@@ -130,6 +130,8 @@ impl<S: Send + 'static> Engine<S> {
             graph: self.plan.name.clone(),
             status: RunStatus::Running,
             is_paused: run.is_paused(),
+            is_undoing: false,
+            undone: Vec::new(),
             visits: run.visits.load(Relaxed),
             tags: run.given_tags().unwrap_or_default(),
             failure: None,

@@ -36,6 +36,8 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod decide;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod diagnosis;
 mod error;
 mod hint;
 mod limits;
@@ -71,7 +73,7 @@ pub use overdue::{OVERDUE_VERSIONS_MAX, OverdueRun, OverdueRuns};
 #[cfg(feature = "postgres-tls")]
 pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresBuilder, PostgresStore};
+pub use postgres::{PostgresBuilder, PostgresDiagnosis, PostgresStore, PostgresTable, PostgresTransaction};
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
 pub use request::{
     Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Refusal, RefusedMessage, Release, Renewed, Rows,
@@ -82,7 +84,7 @@ pub use row::{InboxMessage, NewMessage, Row};
 pub use run_failure::{FailureKind, RunFailure};
 pub use run_info::{DamagedRun, Filter, GraphVersion, Origin, RunCursor, RunInfo, RunList, RunStatus};
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteDiagnosis, SqliteHolder, SqliteIntegrity, SqliteStore};
 pub use tags::{TAG_KEY_BYTES_MAX, TAG_VALUE_BYTES_MAX, TAGS_MAX, TagError, Tags};
 pub use time::Timestamp;
 

@@ -10,6 +10,8 @@ pub struct WaitView {
     pub key: String,
     /// The question of an interrupt, as JSON.
     pub question: Option<String>,
+    /// Since when the node waits, by the store's clock. `None` for an in-memory run.
+    pub since: Option<Timestamp>,
     /// When the wait ends at the latest, by the store's clock.
     pub due: Option<Timestamp>,
     /// Whether the node waits for a signal, and not for an answer or a time.

@@ -201,3 +201,23 @@ fn c6_holder_files_of_killed_processes_do_not_pile_up() {
     drop(block_on(SqliteStore::open(&path)).unwrap());
     assert!(!folder.file("runs.db-holders").exists());
 }
+
+#[test]
+fn o10_holder_that_has_ended_is_known_before_its_lease_ends() {
+    if let Ok(path) = std::env::var(FILE) {
+        return block_on(hold(path));
+    }
+    let folder = Folder::new();
+    let path = folder.file("runs.db");
+    let child = holder("o10_holder_that_has_ended_is_known_before_its_lease_ends", &path, crate::common::LONG);
+    block_on(async {
+        let store = SqliteStore::open_read_only(&path).await.unwrap();
+        assert_eq!(store.is_holder_alive("one").await.unwrap(), Some(true));
+        let alive = |found: pleach_graph::store::SqliteDiagnosis| found.holders.iter().filter(|holder| holder.is_alive).count();
+        assert_eq!(alive(store.diagnose(None).await.unwrap()), 1);
+        kill(child);
+        assert_eq!(store.is_holder_alive("one").await.unwrap(), Some(false));
+        assert_eq!(alive(store.diagnose(None).await.unwrap()), 0);
+        assert!(matches!(store.is_holder_alive("missing").await, Err(StoreError::RunNotFound { .. })));
+    });
+}

@@ -13,13 +13,14 @@
 //!    is locked before rows of its log or inbox.
 //!
 //! Reading order: `schema` and `sql` (tables and statements), `commit`, `claims`, `leases`,
-//! `inbox`, `prune`, `read`, `list`, then `connections`, `fault` (errors), `builder`, `tls` and
-//! `listen`.
+//! `inbox`, `prune`, `read`, `list`, then `connections`, `fault` (errors), `builder`, `tls`,
+//! `listen` and `diagnosis`.
 
 mod builder;
 mod claims;
 mod commit;
 mod connections;
+mod diagnosis;
 mod fault;
 mod inbox;
 mod leases;
@@ -35,6 +36,7 @@ mod target;
 mod tls;
 
 pub use builder::PostgresBuilder;
+pub use diagnosis::{PostgresDiagnosis, PostgresTable, PostgresTransaction};
 #[cfg(feature = "postgres-tls")]
 pub use tls::PostgresTls;
 

@@ -201,7 +201,23 @@ fn is_dead_file(path: &Path) -> bool {
     }
 }
 
-fn is_name(name: &str) -> bool {
+/// Returns whether another process has this lock file locked, without changing it. `None` if that
+/// cannot be known, for example because the file belongs to another user.
+pub(super) fn is_alive(path: &Path) -> Option<bool> {
+    match File::open(path) {
+        // A shared lock, so that two observers do not take each other for the holder.
+        Ok(file) => match file.try_lock_shared() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Returns whether a text is the name of a holder with a lock file.
+pub(super) fn is_name(name: &str) -> bool {
     name.len() == 16 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 

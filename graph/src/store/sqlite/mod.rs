@@ -11,6 +11,7 @@
 //! | `schema` | the tables and their formats |
 //! | `file` | opening, creating and checking the file |
 //! | `existing` | opening for reading only, and without a migration |
+//! | `diagnosis` | the condition of a file, for operators |
 //! | `wal` | SQLite's write-ahead log |
 //! | `holders` | which stores with leases are alive |
 //! | `clock` | the time of day and the lease clock |
@@ -23,6 +24,7 @@ macro_rules! xor {
 }
 
 mod clock;
+mod diagnosis;
 mod existing;
 mod file;
 mod holders;
@@ -40,6 +42,8 @@ mod schema;
 mod wal;
 mod write;
 mod writer;
+
+pub use diagnosis::{SqliteDiagnosis, SqliteHolder, SqliteIntegrity};
 
 use super::hint::Hints;
 use super::limits::check_lease;
