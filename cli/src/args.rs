@@ -1,10 +1,11 @@
 //! The arguments of the command.
 
-use crate::live::args::{ActArgs, EventsArgs, HealthArgs, LogLevelArgs, TreeArgs, WhyArgs};
+use crate::live::args::{ActArgs, DoctorArgs, EventsArgs, HealthArgs, LogLevelArgs, TreeArgs, WhyArgs};
 use crate::output::ColourWhen;
 use crate::output::times::{parse_duration, parse_since};
 use crate::store::Target;
 use crate::top::args::TopArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pleach::store::{RunStatus, Timestamp};
 use std::path::PathBuf;
@@ -73,6 +74,8 @@ pub enum Word {
     Resume(ActArgs),
     /// Set the log level of a running process
     LogLevel(LogLevelArgs),
+    /// Examine a store or a process, and say what to do; exit code 0 well, 7 problems
+    Doctor(DoctorArgs),
     /// Draw a graph that a program exported
     #[command(subcommand)]
     Graph(GraphWord),
@@ -145,8 +148,8 @@ pub struct ListArgs {
     #[command(flatten)]
     pub store: StoreArg,
     /// Only runs with this status
-    #[arg(long, value_enum)]
-    pub status: Option<StatusName>,
+    #[arg(long, value_parser = status_parser())]
+    pub status: Option<RunStatus>,
     /// Only runs that failed: short for --status failed
     #[arg(long, conflicts_with = "status")]
     pub failed: bool,
@@ -373,32 +376,11 @@ pub enum DrawingKind {
     Dot,
 }
 
-/// The names of the statuses on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatusName {
-    Running,
-    Waiting,
-    Stuck,
-    Finished,
-    Failed,
-    Cancelled,
-    Compensated,
-    CompensationFailed,
-}
-
-impl From<StatusName> for RunStatus {
-    fn from(name: StatusName) -> Self {
-        match name {
-            StatusName::Running => Self::Running,
-            StatusName::Waiting => Self::Waiting,
-            StatusName::Stuck => Self::Stuck,
-            StatusName::Finished => Self::Finished,
-            StatusName::Failed => Self::Failed,
-            StatusName::Cancelled => Self::Cancelled,
-            StatusName::Compensated => Self::Compensated,
-            StatusName::CompensationFailed => Self::CompensationFailed,
-        }
-    }
+/// Returns the parser of a status. On the command line a status has dashes instead of spaces.
+fn status_parser() -> impl TypedValueParser<Value = RunStatus> {
+    let name = |status: RunStatus| status.as_str().replace(' ', "-");
+    PossibleValuesParser::new(RunStatus::ALL.map(name))
+        .try_map(|name| RunStatus::parse(&name.replace('-', " ")).ok_or("no run has this status"))
 }
 
 /// The show.

@@ -11,12 +11,14 @@
 //! | `runs` | the words of `pleach runs` |
 //! | `live` | the words that look at a running process |
 //! | `top` | `pleach top`: the live view of a running process |
+//! | `doctor` | `pleach doctor` |
 //! | `check`, `drawing` | `pleach check` and `pleach graph render` |
 //! | `demo` | `pleach demo` |
 
 mod args;
 mod check;
 mod demo;
+mod doctor;
 mod drawing;
 mod failure;
 mod live;
@@ -79,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Word::Suspend(args) => on_one_thread(live::act::run(InspectAction::Suspend, args, &output)),
         Word::Resume(args) => on_one_thread(live::act::run(InspectAction::Resume, args, &output)),
         Word::LogLevel(args) => on_one_thread(live::act::set_log_level(args, &output)),
+        Word::Doctor(args) => on_one_thread(doctor::run(args, &output)),
         Word::Graph(GraphWord::Render(args)) => on_one_thread(drawing::render(args)),
         Word::Completions { shell } => {
             let mut script = Vec::new();

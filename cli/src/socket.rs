@@ -40,6 +40,11 @@ impl SocketPath {
         if path.is_empty() { Err("the path of the socket is missing".into()) } else { Ok(Self(path.into())) }
     }
 
+    /// Returns the path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Returns the path, with control characters made visible.
     pub fn name(&self) -> String {
         OneLine(&self.0.display().to_string()).to_string()

@@ -11,6 +11,24 @@ use std::sync::Arc;
 /// An open store of any kind.
 pub type OpenStore = Arc<dyn Store>;
 
+/// An open store whose kind is known.
+pub enum StoreKind {
+    Sqlite(SqliteStore),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresStore),
+}
+
+impl StoreKind {
+    /// Returns the store for calls that every kind has.
+    pub fn store(&self) -> OpenStore {
+        match self {
+            Self::Sqlite(store) => Arc::new(store.clone()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+}
+
 /// Where a store is: `sqlite:FILE`, a bare path, `postgres://…`, or `env:NAME` for an environment
 /// variable that contains one of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +83,11 @@ impl Target {
 
     /// Opens the store. A command never creates or migrates one.
     pub async fn open(&self, access: Access) -> Result<OpenStore, Failure> {
+        Ok(self.open_kind(access).await?.store())
+    }
+
+    /// Opens the store for calls that only one kind has.
+    pub async fn open_kind(&self, access: Access) -> Result<StoreKind, Failure> {
         match self {
             Self::Sqlite(path) => {
                 if matches!(path.try_exists(), Ok(false)) {
@@ -75,12 +98,12 @@ impl Target {
                     Access::Read => SqliteStore::open_read_only(path).await,
                     Access::Write => SqliteStore::open_existing(path).await,
                 };
-                store.map(|store| Arc::new(store) as OpenStore).map_err(|error| self.unreachable(error))
+                store.map(StoreKind::Sqlite).map_err(|error| self.unreachable(error))
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(url) => {
                 let store = PostgresStore::builder(url).pool_size(2).migrate(false).connect().await;
-                store.map(|store| Arc::new(store) as OpenStore).map_err(|error| self.unreachable(error))
+                store.map(StoreKind::Postgres).map_err(|error| self.unreachable(error))
             }
             #[cfg(not(feature = "postgres"))]
             Self::Postgres(_) => {

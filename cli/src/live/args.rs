@@ -46,6 +46,19 @@ pub struct WhyArgs {
     pub timeout: Duration,
 }
 
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// A store, or the inspection socket of a process
+    #[arg(value_parser = Place::parse, value_name = "STORE|SOCKET")]
+    pub target: Place,
+    /// Examine all runs and records of a store, and the whole file; without it, a sample
+    #[arg(long)]
+    pub full: bool,
+    /// How long to wait for each answer of a process; then exit code 6
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
+    pub timeout: Duration,
+}
+
 /// What `why` and `doctor` look at.
 #[derive(Clone, Debug)]
 pub enum Place {

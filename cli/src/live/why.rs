@@ -5,7 +5,6 @@ use super::health::reason_json;
 use super::tree::look_at_handlers;
 use super::why_text::explain;
 use crate::failure::{Failure, Status};
-use crate::output::escape::OneLine;
 use crate::output::explanation::Explanation;
 use crate::output::{Output, Report, Style, Version};
 use crate::socket::{Socket, SocketPath, parse_path};
@@ -24,11 +23,7 @@ const BELOW_MAX: usize = 20;
 pub async fn run(args: WhyArgs, output: &Output) -> Result<(), Failure> {
     match args.target {
         Place::Socket(socket) => of_member(&socket, &args.name, args.timeout, output).await,
-        Place::Store(store) => {
-            let text = format!("{} is a store, and this word looks at processes", OneLine(&store.name()));
-            let show = format!("pleach runs show {} {}", OneLine(&store.name()), OneLine(&args.name));
-            Err(Failure::new(Status::Usage, text).advice(format_args!("for a run use: {show}")))
-        }
+        Place::Store(store) => crate::runs::why::run(store, &args.name, output).await,
     }
 }
 

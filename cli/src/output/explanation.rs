@@ -34,7 +34,9 @@ impl Explanation {
             for sentence in sentences {
                 text.push_str(&style.paint(colour, &format!("{label}:")));
                 let sentence = OneLine(sentence).to_string();
-                let lines = wrapped(&sentence, style.width.map(|width| width - INDENT));
+                // A command stays on one line, so that it can be copied.
+                let width = style.width.filter(|_| !sentence.contains(COMMENT)).map(|width| width - INDENT);
+                let lines = wrapped(&sentence, width);
                 for (at, line) in lines.iter().enumerate() {
                     let indent = if at == 0 { INDENT - label.len() - 1 } else { INDENT };
                     text.push_str(&format!("{:indent$}{line}\n", ""));
@@ -48,8 +50,11 @@ impl Explanation {
 /// The columns before a sentence: the longest label, a colon and a space.
 const INDENT: usize = 7;
 
+/// Stands between a command and what it does.
+pub const COMMENT: &str = "  # ";
+
 /// Breaks a text at spaces, so that lines have at most `width` columns. A longer word stays whole.
-fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+pub fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_string()] };
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -84,5 +89,8 @@ mod tests {
             "cause: /user/bank has been handling bank::Charge for 12.4 s\n       and handles nothing else\ndo:    set a \\x1btimeout\n"
         );
         assert_eq!(explanation.text(&style(None)).lines().count(), 2);
+        let command = "pleach runs answer orders.db order-7 approve JSON  # answers it, and the run continues";
+        let explanation = Explanation { advice: vec![command.into()], ..Explanation::default() };
+        assert_eq!(explanation.text(&style(Some(60))), format!("do:    {command}\n"));
     }
 }

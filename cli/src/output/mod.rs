@@ -6,6 +6,7 @@
 //! | `json` | selecting fields, filters in the jq language, indentation |
 //! | `table` | columns that fit the terminal |
 //! | `times` | moments and durations |
+//! | `progress` | one line on a terminal while a command works for long |
 //! | `escape` | control characters made visible |
 //! | `explanation` | why something does not continue |
 //!
@@ -20,6 +21,7 @@
 pub mod escape;
 pub mod explanation;
 pub mod json;
+pub mod progress;
 pub mod table;
 pub mod times;
 
@@ -143,6 +145,11 @@ impl Output {
         };
         write_all(&text)
     }
+}
+
+/// Returns a count with its noun: `1 run`, `3 runs`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Writes text to standard output.

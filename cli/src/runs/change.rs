@@ -7,12 +7,12 @@ use super::preview::PreviewJson;
 use super::{FoundRun, confirm, quoted};
 use crate::args::{ChangeArgs, Confirm, ForkArgs, PruneArgs, RewindArgs};
 use crate::failure::{Failure, Status};
+use crate::output::progress::Progress;
 use crate::output::{Output, Report, Style, Version, remark};
 use crate::store::{Access, OpenStore};
 use pleach::durable::RewindTo;
 use pleach::store::{Filter, Prune, RunStatus, Store as _, Timestamp};
 use serde::Serialize;
-use std::io::IsTerminal as _;
 use std::time::{Duration, SystemTime};
 
 /// The runs that one call removes.
@@ -182,15 +182,13 @@ async fn count_ended(store: &OpenStore, unchanged_for: Duration) -> Result<(u64,
 /// Removes ended runs in small calls, so that drivers do not wait. Shows the progress on a
 /// terminal.
 async fn remove_ended(store: &OpenStore, unchanged_for: Duration) -> Result<u64, Failure> {
-    let (mut removed, is_terminal) = (0, std::io::stderr().is_terminal());
+    let (mut removed, progress) = (0, Progress::new("runs removed"));
     loop {
         let some = store.prune(Prune::Ended { unchanged_for, count: PRUNED_AT_ONCE }).await?;
         removed += some;
+        progress.add(some);
         if some == 0 {
             return Ok(removed);
-        }
-        if is_terminal && some as usize == PRUNED_AT_ONCE {
-            remark(&format!("{removed} runs removed so far"));
         }
     }
 }

@@ -25,7 +25,7 @@ pub async fn run(args: ListArgs, output: &Output) -> Result<(), Failure> {
 }
 
 fn filters(args: &ListArgs) -> Vec<Filter> {
-    let status = if args.failed { Some(RunStatus::Failed) } else { args.status.map(RunStatus::from) };
+    let status = if args.failed { Some(RunStatus::Failed) } else { args.status };
     let tags = args.tags.iter().map(|(key, value)| Filter::tag(key.clone(), value.clone()));
     let options = [
         status.map(Filter::Status),

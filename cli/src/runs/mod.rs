@@ -11,6 +11,7 @@
 //! | `change` | `rewind`, `fork`, `retry`, `unstick`, `delete`, `prune` |
 //! | `preview` | what a rewind, fork or retry would run again |
 //! | `confirm` | the question before a change |
+//! | `why` | `pleach why` of a run |
 //!
 //! Rules:
 //! 1. A word that only reads opens the store for reading only.
@@ -28,6 +29,7 @@ mod preview;
 mod show;
 mod state;
 mod tail;
+pub mod why;
 
 use crate::args::{RunArgs, RunsWord};
 use crate::failure::{Failure, Status};
@@ -86,9 +88,14 @@ impl FoundRun {
 
     /// Returns a command line for this run, for people to copy.
     pub fn command(&self, word: &str, more: &str) -> String {
-        let separator = if more.is_empty() { "" } else { " " };
-        format!("pleach runs {word} {} {}{separator}{more}", quoted(&self.target.name()), quoted(self.id()))
+        command(&self.target, self.id(), word, more)
     }
+}
+
+/// Returns a command line for a run, for people to copy.
+pub fn command(target: &Target, run: &str, word: &str, more: &str) -> String {
+    let separator = if more.is_empty() { "" } else { " " };
+    format!("pleach runs {word} {} {}{separator}{more}", quoted(&target.name()), quoted(run))
 }
 
 /// Finds a run by its id or by a beginning that only one run has.
