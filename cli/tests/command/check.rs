@@ -8,7 +8,7 @@ use std::process::Stdio;
 on_both_stores!(check_finds_unserved_runs, drawing_marks_the_nodes_of_a_run);
 
 /// The graph of a later program, with one more node.
-fn later_orders() -> CompiledGraph<Order> {
+pub fn later_orders() -> CompiledGraph<Order> {
     let same = |order: Order| async move { Ok::<_, String>(order) };
     Graph::new("order")
         .add_node("pay", same)

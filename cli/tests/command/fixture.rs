@@ -1,7 +1,7 @@
 //! A store with runs of every kind, and the command.
 
 use pleach::prelude::*;
-use pleach::store::{Held, Lease, PostgresStore, Release, RunStatus, SqliteStore, TAKEOVERS_MAX, Wanted};
+use pleach::store::{Held, Lease, PostgresStore, Release, RunStatus, SqliteStore, StoreError, TAKEOVERS_MAX, Wanted};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -85,6 +85,7 @@ pub struct Fixture {
     /// The argument STORE.
     pub store: String,
     pub opened: Arc<dyn Store>,
+    pub place: Place,
 }
 
 impl Fixture {
@@ -105,7 +106,7 @@ impl Fixture {
                 (url, Arc::new(opened))
             }
         };
-        Self { folder, store, opened }
+        Self { folder, store, opened, place }
     }
 
     /// A store with runs: finished, waiting, failed, stuck, and two with awkward ids.
@@ -138,6 +139,75 @@ impl Fixture {
             self.opened.release(vec![Held::of(&claim.run)], how).await.unwrap();
         }
         assert_eq!(self.status(run).await, RunStatus::Stuck);
+    }
+
+    /// Runs a statement in the database of the store.
+    pub async fn sql(&self, statement: &str) {
+        match self.place {
+            Place::Sqlite => rusqlite::Connection::open(&self.store).unwrap().execute_batch(statement).unwrap(),
+            Place::Postgres => client(&self.store).await.batch_execute(statement).await.unwrap(),
+        }
+    }
+
+    /// Lets `count` drivers claim a run and die: their leases expire without a commit.
+    pub async fn lose_drivers(&self, run: &str, count: u32) {
+        for number in 0..count {
+            let lease = Lease { owner: format!("424{number}-abc"), length: Duration::from_millis(1) };
+            let wanted = Wanted::One { run: run.into(), force: false };
+            while let Err(error) = self.opened.claim(wanted.clone(), lease.clone()).await {
+                // The lease of the one before lasts a millisecond.
+                match error {
+                    StoreError::Held { .. } => tokio::task::yield_now().await,
+                    StoreError::Stuck { .. } => return,
+                    error => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    /// Makes a run due two minutes ago. Its checksum changes with the time.
+    pub async fn make_overdue(&self, run: &str) {
+        // SQLite has no operator for XOR.
+        let xor = |one: &str, other: &str| format!("(({one} & ~{other}) | (~{one} & {other}))");
+        let earlier = "(wake_at - 120000)";
+        let table = if self.place == Place::Sqlite { "run" } else { "pleach_run" };
+        let sum = xor(&xor("sum", "wake_at"), earlier);
+        let statement = format!("UPDATE {table} SET wake_at = {earlier}, sum = {sum}");
+        self.sql(&format!("{statement} WHERE id = '{run}'")).await;
+    }
+
+    /// Sets the format of the tables, as another version of pleach would.
+    pub async fn set_format(&self, format: u32) {
+        match self.place {
+            Place::Sqlite => self.sql(&format!("PRAGMA user_version = {format}")).await,
+            Place::Postgres => self.sql(&format!("UPDATE pleach_format SET format = {format}")).await,
+        }
+    }
+
+    pub async fn format(&self) -> u32 {
+        match self.place {
+            Place::Sqlite => {
+                let db = rusqlite::Connection::open(&self.store).unwrap();
+                db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+            }
+            Place::Postgres => {
+                let row = client(&self.store).await.query_one("SELECT format FROM pleach_format", &[]).await.unwrap();
+                u32::try_from(row.get::<_, i64>(0)).unwrap()
+            }
+        }
+    }
+
+    /// Changes a column in the row of a run, without its checksum.
+    pub async fn damage_row(&self, run: &str) {
+        let table = if self.place == Place::Sqlite { "run" } else { "pleach_run" };
+        self.sql(&format!("UPDATE {table} SET epoch = epoch + 1 WHERE id = '{run}'")).await;
+    }
+
+    /// Replaces the body of a record.
+    pub async fn damage_record(&self, run: &str, record: u64) {
+        let (prefix, junk) = if self.place == Place::Sqlite { ("", "x'7b7d'") } else { ("pleach_", "'\\x7b7d'::bytea") };
+        let of_run = format!("(SELECT no FROM {prefix}run WHERE id = '{run}')");
+        self.sql(&format!("UPDATE {prefix}log SET body = {junk} WHERE run = {of_run} AND seq = {record}")).await;
     }
 
     pub async fn status(&self, run: &str) -> RunStatus {
@@ -177,10 +247,26 @@ async fn fresh_schema(name: &str) -> String {
         "PLEACH_POSTGRES_URL is not set; these tests need a PostgreSQL server. \
          `cargo xtask postgres cargo test -p pleach-cli` starts one",
     );
-    let (client, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")).await.unwrap();
+    client(&server).await.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")).await.unwrap();
     format!("{server}?options=-csearch_path%3D{name}")
+}
+
+/// Connects to PostgreSQL.
+pub async fn client(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Looks until something is there. Each look takes the time of a call of the command.
+pub fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(std::time::Instant::now() < until, "it did not happen within a minute");
+    }
 }
 
 /// What a call of the command did.

@@ -167,10 +167,3 @@ async fn why_of_the_whole_process_separates_causes_from_what_follows() {
     assert_eq!(tree.out, "[\"/user/bank\",\"/user/till\",\"/user/shop\",\"/user/a\",\"/user/b\"]\n");
     gate.add_permits(1);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn why_of_a_store_points_to_the_word_for_runs() {
-    let fixture = crate::fixture::Fixture::full(crate::fixture::Place::Sqlite).await;
-    let why = crate::fixture::call(&["why", &fixture.store, "order-1"]);
-    assert!(why.code == 2 && why.err.contains("pleach runs show"), "{why:?}");
-}

@@ -4,8 +4,10 @@
 mod check;
 mod demo;
 mod demo_screen;
+mod doctor;
 mod fixture;
 mod golden;
+mod graphs;
 mod live;
 mod live_events;
 mod live_golden;
@@ -23,4 +25,5 @@ mod terminal;
 mod top;
 mod top_pictures;
 mod top_terminal;
+mod why;
 mod writing;

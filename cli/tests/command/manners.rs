@@ -48,7 +48,15 @@ fn wrong_arguments_are_refused_before_anything_is_opened() {
 #[tokio::test]
 async fn closed_pipe_is_an_exit_code() {
     let fixture = Fixture::full(Place::Sqlite).await;
-    for arguments in [&["runs", "list", &fixture.store][..], &["man"], &["--help"], &["completions", "bash"]] {
+    for arguments in [
+        &["runs", "list", &fixture.store][..],
+        &["runs", "tail", &fixture.store, "order-1"],
+        &["why", &fixture.store, "order-2"],
+        &["doctor", &fixture.store, "--json"],
+        &["man"],
+        &["--help"],
+        &["completions", "bash"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = pleach(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
@@ -61,7 +69,15 @@ async fn closed_pipe_is_an_exit_code() {
 #[tokio::test]
 async fn full_device_is_an_exit_code() {
     let fixture = Fixture::full(Place::Sqlite).await;
-    for arguments in [&["runs", "list", &fixture.store][..], &["runs", "show", &fixture.store, "order-1", "--json"], &["man"]] {
+    for arguments in [
+        &["runs", "list", &fixture.store][..],
+        &["runs", "show", &fixture.store, "order-1", "--json"],
+        &["man"],
+        &["runs", "tail", &fixture.store, "order-1"],
+        &["runs", "history", &fixture.store, "order-1"],
+        &["why", &fixture.store, "order-2"],
+        &["doctor", &fixture.store],
+    ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = pleach(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();

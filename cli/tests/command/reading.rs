@@ -1,6 +1,6 @@
 //! The words that read: `list`, `show`, `history`, `diff`.
 
-use crate::fixture::{BIG, ESCAPE, Fixture, Place, on_both_stores};
+use crate::fixture::{BIG, ESCAPE, Fixture, Place, call, on_both_stores};
 
 on_both_stores!(
     list_filters_pages_and_groups,
@@ -127,6 +127,22 @@ async fn awkward_ids_and_texts_are_harmless(place: Place) {
             let painted = painted.replace("\u{1b}[31mfailed", "").replace("\u{1b}[31mstuck", "");
             assert!(!painted.contains(['\u{1b}', '\u{9b}']), "{arguments:?} {painted:?}");
         }
+    }
+    // Words that find, follow, explain or refuse such a run; in both outputs.
+    for arguments in [
+        &["runs", "tail", &fixture.store, ESCAPE, "--timeout", "0s"][..],
+        &["runs", "answer", &fixture.store, ESCAPE, "key\u{1b}[1m", "1", "--dry-run"],
+        &["runs", "rewind", &fixture.store, ESCAPE, "99", "--yes"],
+        &["runs", "delete", &fixture.store, ESCAPE],
+        &["runs", "show", &fixture.store, "no\u{1b}[1m"],
+        &["why", &fixture.store, ESCAPE],
+        &["why", &fixture.store, "order-3"],
+        &["why", &fixture.store, "no\u{1b}[1m"],
+        &["doctor", &fixture.store],
+        &["check", &fixture.store, "--graphs", "no\u{1b}[1m"],
+    ] {
+        let called = call(arguments);
+        assert!(!(called.out + &called.err).contains(['\u{1b}', '\u{9b}']), "{arguments:?}");
     }
     let command = fixture.runs("show", &[ESCAPE]).out;
     assert!(command.contains(r"$'esc\x1b[31m'"), "the suggested command can be pasted: {command}");

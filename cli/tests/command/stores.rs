@@ -1,8 +1,10 @@
 //! Stores that are missing, older, newer, read-only or of another program.
 
-use crate::fixture::{Fixture, Place, call, orders};
+use crate::fixture::{Called, Fixture, Place, call, orders, pleach};
 use pleach::store::SqliteStore;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 /// Every word with a store, with arguments that parse.
 fn words(store: &str) -> Vec<Vec<String>> {
@@ -28,7 +30,8 @@ fn words(store: &str) -> Vec<Vec<String>> {
         let mut words = text.split(' ').map(String::from);
         ["runs".to_string(), words.next().unwrap(), store.to_string()].into_iter().chain(words).collect()
     };
-    words.iter().map(|text| one(text)).collect()
+    let why = vec!["why".to_string(), store.to_string(), "r".to_string()];
+    words.iter().map(|text| one(text)).chain([why]).collect()
 }
 
 fn each_fails(store: &str, code: i32, part: &str) {
@@ -106,4 +109,66 @@ async fn reading_words_neither_lock_nor_change_a_file() {
     }
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert!(!fixture.folder.join("closed.db-holders").exists());
+}
+
+/// Every word, on a PostgreSQL database of another format.
+#[tokio::test]
+async fn newer_and_older_databases_are_refused_and_not_changed() {
+    let fixture = Fixture::full(Place::Postgres).await;
+    for (format, part) in [(5, "use a later version of pleach"), (3, "migrates the store when it opens it")] {
+        fixture.set_format(format).await;
+        each_fails(&fixture.store, 5, part);
+        assert_eq!(fixture.format().await, format, "nothing was migrated");
+    }
+    fixture.set_format(4).await;
+    assert_eq!(fixture.runs("list", &[]).code, 0);
+}
+
+/// A client that has a store open while a later version migrates it.
+#[tokio::test(flavor = "multi_thread")]
+async fn stale_client_stops_with_advice() {
+    for place in [Place::Sqlite, Place::Postgres] {
+        let fixture = Fixture::full(place).await;
+        let mut tail = pleach(&["runs", "tail", &fixture.store, "order-2", "--timeout", "60s", "--retry-for", "1s"]);
+        let mut child = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+        fixture.set_format(5).await;
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(5) && err.contains("use a later version of pleach"), "{place:?}: {err}");
+    }
+}
+
+/// A user who may read a SQLite file and not write it. A superuser may write every file, so the
+/// command runs as another user.
+#[cfg(unix)]
+#[tokio::test]
+async fn readers_of_a_file_can_look_and_not_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    const NO_OWNER: u32 = 65_534;
+    let fixture = Fixture::empty(Place::Sqlite).await;
+    let path = copy_closed(&fixture, &fixture.folder.join("closed.db")).await;
+    let command = fixture.folder.join("pleach");
+    std::fs::copy(env!("CARGO_BIN_EXE_pleach"), &command).unwrap();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(&path, 0o444);
+    mode(&fixture.folder, 0o555);
+    let is_root = std::fs::OpenOptions::new().write(true).open(&path).is_ok();
+    let store = path.to_str().unwrap();
+    for (arguments, code, part) in [
+        (&["runs", "show", store, "r"][..], 0, "waiting"),
+        (&["why", store, "r"], 0, "waits for an answer"),
+        (&["doctor", store], 0, "cannot write the file"),
+        (&["runs", "answer", store, "r", "approve", "true"], 5, "allow this user to write the file"),
+        (&["runs", "delete", store, "r", "--yes"], 5, "allow this user to write the file"),
+    ] {
+        let mut call = std::process::Command::new(&command);
+        if is_root {
+            call.uid(NO_OWNER).gid(NO_OWNER);
+        }
+        let called = Called::from(call.args(arguments).stdin(Stdio::null()).output().unwrap());
+        assert!(called.code == code && (called.out.clone() + &called.err).contains(part), "{arguments:?} {called:?}");
+    }
+    mode(&fixture.folder, 0o755);
 }

@@ -1,6 +1,7 @@
 //! `tail`: until the run ends, for a time, and while the store goes away.
 
 use crate::fixture::{Called, Fixture, Place, on_both_stores, orders, pleach};
+use pleach::store::PostgresStore;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
@@ -77,4 +78,27 @@ async fn store_that_goes_away_is_tried_again_then_given_up() {
         orders().run(crate::fixture::Order::new("again")).id("order-4").checkpoint(&fixture.opened).await.unwrap_err();
         let _: Called = fixture.runs("rewind", &["order-2", "1", "--yes"]);
     }
+}
+
+/// Kills the server while `tail` reads, and starts it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn server_that_is_restarted_is_found_again() {
+    let mut server = xtask::postgres::Postgres::start().unwrap();
+    let url = server.url();
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let order = || orders().run(crate::fixture::Order::new("tea")).id("order-1");
+    order().checkpoint(&store).await.unwrap_err();
+    let mut tail = pleach(&["runs", "tail", &url, "order-1", "--retry-for", "60s", "--timeout", "120s"]);
+    let mut child = tail.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    server.kill();
+    let mut remarks = BufReader::new(child.stderr.take().unwrap()).lines();
+    let remark = remarks.next().unwrap().unwrap();
+    assert!(remark.contains("the store does not answer; trying again"), "{remark}");
+    server.restart().unwrap();
+    assert_eq!(remarks.next().unwrap().unwrap(), "the store answers again");
+    orders().resume("order-1").resume_with("approve", &true).checkpoint(&store).await.unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(lines.count() >= 2, "the records after the restart were printed");
 }

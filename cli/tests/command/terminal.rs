@@ -34,7 +34,11 @@ fn on_terminal(arguments: &[&str], width: u16, no_color: bool, input: &str) -> (
 async fn tables_fit_the_terminal() {
     let fixture = Fixture::full(Place::Sqlite).await;
     for width in [60, 80, 200] {
-        for arguments in [&["runs", "list", &fixture.store][..], &["runs", "history", &fixture.store, "order-3"]] {
+        for arguments in [
+            &["runs", "list", &fixture.store][..],
+            &["runs", "history", &fixture.store, "order-3"],
+            &["runs", "list", &fixture.store, "--group-by", "error"],
+        ] {
             let (code, screen) = on_terminal(arguments, width, true, "");
             assert_eq!(code, 0, "{screen}");
             assert!(!screen.contains('\u{1b}'), "NO_COLOR: {screen}");
@@ -47,6 +51,18 @@ async fn tables_fit_the_terminal() {
     assert!(coloured.contains("\u{1b}[31mfailed\u{1b}[0m"), "{coloured}");
     let (_, json) = on_terminal(&["runs", "list", &fixture.store, "--json", "--limit", "1"], 80, false, "");
     assert!(json.contains("\r\n  \"version\": 1"), "indented for people: {json}");
+}
+
+/// Commands stay on one line, so that they can be copied. Everything else is wrapped.
+#[tokio::test]
+async fn sentences_are_wrapped_on_a_terminal() {
+    let fixture = Fixture::full(Place::Sqlite).await;
+    for (arguments, is_long) in [(&["why", &fixture.store, "stuck-1"][..], true), (&["doctor", &fixture.store], false)] {
+        let (_, screen) = on_terminal(arguments, 60, true, "");
+        let wrapped: Vec<&str> = screen.lines().filter(|line| !line.contains("do: ")).collect();
+        assert!(wrapped.iter().all(|line| line.chars().count() <= 60), "{screen}");
+        assert!(!is_long || wrapped.iter().any(|line| line.starts_with("       ")), "the text was long: {screen}");
+    }
 }
 
 #[tokio::test]
