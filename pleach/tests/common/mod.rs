@@ -14,6 +14,7 @@ pub mod failing_connection;
 #[cfg(feature = "graph")]
 pub mod flaky_store;
 pub mod logged;
+pub mod no_text;
 #[cfg(feature = "graph")]
 pub mod nodes;
 pub mod pool_worker;

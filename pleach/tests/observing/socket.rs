@@ -1,6 +1,7 @@
 //! The inspection socket serves snapshots, members, top lists, health, rates and events.
 
-use crate::common::{Gate, INJECTED, Job, Log, TestActor, quiet};
+use crate::common::no_text::NoText;
+use crate::common::{Gate, Job, Log, TestActor, quiet};
 use crate::socket_folder::{Folder, path};
 use pleach::inspect::{
     Activity, ClientError, Followed, Health, MemberKind, PROTOCOL_VERSION, Problem, SnapshotRequest, TopBy, TopRequest,
@@ -288,18 +289,6 @@ async fn o1_socket_serves_until_everything_below_user_has_ended() {
     assert!(!folder.socket().exists());
     assert!(matches!(client.health().await, Err(ClientError::Io(_))));
 }
-
-/// An error whose text cannot be made.
-#[derive(Debug)]
-struct NoText;
-
-impl std::fmt::Display for NoText {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        panic!("{INJECTED}")
-    }
-}
-
-impl std::error::Error for NoText {}
 
 #[tokio::test]
 async fn o1_event_whose_text_panics_leaves_the_connection_open() {

@@ -1,6 +1,7 @@
 //! O3: failures, give-ups, wait cycles and lifecycle in the log.
 
 use crate::capture::{Line, capture};
+use crate::common::no_text::NoText;
 use crate::common::{INJECTED, Job, Log, TestActor, quiet};
 use pleach::prelude::*;
 use pleach::sim::Sim;
@@ -176,18 +177,6 @@ fn o3_no_line_shows_what_a_message_contains() {
     assert!(lines.iter().any(|line| line.target == "pleach::dead_letters"));
     assert!(!format!("{lines:?}").contains("987654"), "{lines:?}");
 }
-
-/// An error whose text cannot be made.
-#[derive(Debug)]
-struct NoText;
-
-impl std::fmt::Display for NoText {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        panic!("{INJECTED}")
-    }
-}
-
-impl std::error::Error for NoText {}
 
 #[test]
 fn o3_error_whose_text_panics_is_logged() {
