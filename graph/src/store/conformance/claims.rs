@@ -392,3 +392,26 @@ pub async fn o8_overdue_runs_are_found_by_version(store: &dyn Store) {
     let left: Vec<&str> = overdue.iter().flat_map(|of| &of.runs).map(|run| run.id.as_str()).collect();
     assert_eq!(left, ["old", "other"], "claimed runs are not overdue");
 }
+
+/// A run whose timer has passed is overdue from that time on. The run that is due longest comes
+/// first, whatever the order of creation.
+pub async fn o8_overdue_runs_are_ordered_by_their_time(store: &dyn Store) {
+    let claimed = create(store, held("timer")).await;
+    let soon = claimed.now.after(Duration::from_millis(30));
+    let sleeping =
+        Commit { status: Some(RunStatus::Waiting), wake: Some(Wake::At(soon)), release: true, ..next(&claimed, b"") };
+    store.commit(sleeping).await.unwrap();
+    create(store, queued("at once")).await;
+    let early = Timestamp::from_millis(claimed.now.as_millis() - 60_000);
+    create(store, NewRun { wake: Wake::At(early), ..queued("early") }).await;
+    let overdue = until(async || {
+        let overdue = store.overdue(Duration::ZERO, 9).await.expect("overdue runs");
+        overdue.first().is_some_and(|of| of.runs.len() == 3).then_some(overdue)
+    })
+    .await;
+    let runs = &overdue[0].runs;
+    assert_eq!(runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["early", "at once", "timer"]);
+    assert_eq!(runs[2].since, soon);
+    let minute = store.overdue(Duration::from_secs(30), 9).await.expect("overdue runs");
+    assert_eq!(minute.iter().flat_map(|of| &of.runs).map(|run| run.id.as_str()).collect::<Vec<_>>(), ["early"]);
+}

@@ -109,6 +109,7 @@ cases!(
     o7_tags_are_fenced_with_their_commit,
     o7_tags_are_removed_with_their_run,
     o8_overdue_runs_are_found_by_version,
+    o8_overdue_runs_are_ordered_by_their_time,
     o9_refused_messages_are_bounded,
     o9_refused_messages_are_listed,
     o9_untaken_message_is_known_by_its_number,
