@@ -152,9 +152,13 @@ impl Columns {
             let width = self.width(*column);
             match column {
                 Column::Bar => line.spans.extend(match &member.actor {
-                    Some(actor) => mailbox_bar(actor.queued, actor.capacity, width, look),
-                    None => vec![Span::raw(" ".repeat(width))],
+                    Some(actor) if actor.queued > 0 => mailbox_bar(actor.queued, actor.capacity, width, look),
+                    _ => vec![Span::raw(" ".repeat(width))],
                 }),
+                // Without any message there is nothing to see.
+                Column::Trend if rates.trend(member.id).all(|rate| rate <= 0.0) => {
+                    line.spans.push(Span::raw(" ".repeat(width)));
+                }
                 Column::Trend => line.spans.push(sparkline(rates.trend(member.id), width, look)),
                 column => {
                     let (text, style) = cell(*column, member, rates, look);

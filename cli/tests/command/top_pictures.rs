@@ -56,7 +56,7 @@ async fn pictures_of_all_sizes_show_their_parts() {
         // A trend needs some answers.
         let trend = ['▁', '▂', '▃', '▄', '▅', '▆', '▇'];
         terminal
-            .shows_when("a trend", |screen| columns < 80 || screen.matches(trend).count() > if columns < 120 { 6 } else { 40 });
+            .shows_when("a trend", |screen| columns < 80 || screen.matches(trend).count() > if columns < 120 { 6 } else { 24 });
         picture(&terminal, "1_list");
         terminal.keys("g/packing/table-6\r");
         terminal.shows("1 matching");
