@@ -237,6 +237,15 @@ async fn interval_and_freeze_are_obeyed() {
     terminal.keys("?");
     let frozen = terminal.hides("select another row");
     assert!(frozen.contains("1 queued in"), "{frozen}");
+    // What would be asked at once otherwise.
+    terminal.keys("2");
+    terminal.hides("queued in");
+    terminal.keys("3");
+    terminal.hides("QUEUED");
+    terminal.keys("F");
+    terminal.shows("FAILED↓");
+    terminal.keys("Q");
+    terminal.shows("QUEUED↓");
     assert_eq!(client.refresh_hello().await.unwrap().stats.requests, requests + 1, "only this one");
     terminal.keys(" ");
     terminal.shows("6 queued in");
