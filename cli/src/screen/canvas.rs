@@ -66,6 +66,11 @@ impl Canvas<'_> {
         self.cells.set_style(area, style);
     }
 
+    /// Returns whether a cell of this frame is empty.
+    pub fn is_blank(&self, x: u16, y: u16) -> bool {
+        self.cells.cell((x, y)).is_none_or(|cell| cell.symbol() == " ")
+    }
+
     /// Replaces the style of all cells of `area`.
     pub fn restyle(&mut self, area: Rect, style: CellStyle) {
         self.cells.set_style(area, CellStyle::reset().patch(style));

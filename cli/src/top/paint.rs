@@ -285,7 +285,10 @@ fn paint_selection(canvas: &mut Canvas<'_>, row: Rect, graphs: &[(usize, usize)]
     let text = Rect { x: row.x + 1.min(row.width), width: row.width.saturating_sub(1), ..row };
     let is_graph =
         |x: u16| graphs.iter().any(|(at, width)| (*at..at + width).contains(&usize::from(x - row.x).wrapping_sub(2)));
-    for x in (text.left()..text.right()).filter(|x| !is_graph(*x)) {
+    for x in text.left()..text.right() {
+        if is_graph(x) && !canvas.is_blank(x, row.y) {
+            continue;
+        }
         canvas.restyle(Rect { x, width: 1, ..row }, theme.selected);
     }
 }
