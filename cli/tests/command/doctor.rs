@@ -176,3 +176,32 @@ async fn rights_of_a_file_are_examined() {
     let command = doctor(&fixture, &["--jq", ".findings[] | select(.subject == \"rights\") | .command"]).out;
     assert_eq!(command, format!("chmod 600 {}\n", fixture.store));
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn process_is_examined_through_its_socket() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let process = crate::process::Process::start([pleach::inspect::InspectAction::Stop]);
+    let report = process.json("doctor", &[]);
+    assert_eq!((&report["kind"], &report["worst"]), (&"process".into(), &"ok".into()), "{report}");
+    let text = process.call("doctor", &[]).out;
+    for part in ["shop (process ", "only its user can connect (mode 600)", "health       healthy", "allowed: stop", "protocol "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let report = process.system.root().report_health(pleach::system::Problem::new("bank", "the bank is away"));
+    let degraded = process.call("doctor", &[]);
+    assert!(
+        degraded.code == 7 && degraded.out.contains("PROBLEM  health") && degraded.out.contains("the bank is away"),
+        "{degraded:?}"
+    );
+    drop(report);
+    std::fs::set_permissions(&process.socket, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let open = process.call("doctor", &[]);
+    assert!(open.code == 7 && open.out.contains(&format!("do: chmod 600 {}", process.socket)), "{open:?}");
+    let missing = call(&["doctor", &format!("unix:{}.none", process.socket)]);
+    assert!(
+        missing.code == 3 && missing.out.contains("PROBLEM  reachable") && missing.out.contains("start the process"),
+        "{missing:?}"
+    );
+}
