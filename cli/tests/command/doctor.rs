@@ -189,7 +189,7 @@ async fn process_is_examined_through_its_socket() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let report = process.system.root().report_health(pleach::system::Problem::new("bank", "the bank is away"));
+    let report = process.system.root().report_health(pleach::inspect::Problem::new("bank", "the bank is away"));
     let degraded = process.call("doctor", &[]);
     assert!(
         degraded.code == 7 && degraded.out.contains("PROBLEM  health") && degraded.out.contains("the bank is away"),

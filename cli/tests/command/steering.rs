@@ -69,6 +69,8 @@ async fn impossible_changes_are_refused(place: Place) {
         ("fork", &["order-1", "99", "new", "--yes"], 3, "no row 99"),
         ("rewind", &["nothing", "1", "--yes"], 3, "no run"),
         ("retry", &["order-1", "--yes"], 4, "finished, not failed"),
+        ("retry", &["order-1", "--dry-run"], 4, "finished, not failed"),
+        ("unstick", &["order-1", "--dry-run"], 4, "finished, not stuck"),
     ] {
         let called = fixture.runs(word, arguments);
         assert!(called.code == code && called.err.contains(part), "{word} {arguments:?} {called:?}");

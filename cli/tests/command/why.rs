@@ -266,6 +266,9 @@ async fn damage_is_explained(place: Place) {
     let fixture = Fixture::full(place).await;
     fixture.damage_row("order-1").await;
     fixture.damage_record("order-2", 3).await;
+    let listed = fixture.json("list", &[]);
+    assert_eq!(listed["damaged"][0]["id"], "order-1", "it does not hide the others: {listed}");
+    assert!(fixture.runs("list", &[]).out.contains("damaged: order-1 ("));
     let row = why(&fixture, "order-1");
     assert!(row.code == 0 && row.out.contains("damaged") && row.out.contains("restore the store from a backup"), "{row:?}");
     says(&fixture, "order-2", &["record 3 of the log is damaged", "rewind", "order-2 2 --dry-run"]);

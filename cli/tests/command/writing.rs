@@ -74,9 +74,13 @@ async fn pause_resume_and_cancel_are_taken(place: Place) {
 
 async fn ended_runs_take_no_messages(place: Place) {
     let fixture = Fixture::full(place).await;
-    for (word, arguments) in
-        [("answer", &["order-1", "approve", "true"][..]), ("pause", &["order-1"]), ("cancel", &["order-1", "--yes"])]
-    {
+    for (word, arguments) in [
+        ("answer", &["order-1", "approve", "true"][..]),
+        ("answer", &["order-1", "approve", "true", "--dry-run"]),
+        ("pause", &["order-1"]),
+        ("resume", &["order-1", "--dry-run"]),
+        ("cancel", &["order-1", "--yes"]),
+    ] {
         let called = fixture.runs(word, arguments);
         assert!(called.code == 4 && called.err.contains("has ended (finished)"), "{called:?}");
     }
