@@ -36,6 +36,8 @@ pub enum Note {
     GaveUp { supervisor: String, child: String, restarts: u32, window_ms: u64 },
     /// A full mailbox handed a poisonous message back.
     Returned { path: String },
+    /// Messages of an actor became dead letters since the pulse before.
+    DeadLetters { path: String, count: u64, are_dropped: bool },
     /// An actor was sent many messages at once.
     Overloaded { path: String, sent: u64, returned: u64 },
     /// A run begins a step.

@@ -148,7 +148,7 @@ impl Stage {
         self.restart_at
     }
 
-    /// Takes an update. Returns the sentence that was said about it.
+    /// Takes an update. Fails if the worker has died too often.
     pub fn apply(&mut self, update: Update) -> Result<(), Failure> {
         let now = Instant::now();
         match update {
@@ -199,8 +199,11 @@ impl Stage {
         let is_first = self.picture.generation == 1;
         let begin = if is_first && self.folder.is_continued() { "picked up" } else { "continues" };
         for PickedUp { run, record, next } in picked_up {
-            let next =
-                if next.is_empty() { "it is between two steps".to_string() } else { format!("{} is next", next.join(" and ")) };
+            let next = if next.is_empty() {
+                "it is between two steps".to_string()
+            } else {
+                format!("{} {} next", next.join(" and "), if next.len() == 1 { "is" } else { "are" })
+            };
             self.picture.say(now, Tone::Good, format!("{begin} {run:?} after record {record}: {next}"));
         }
         let pid = self.picture.pid;

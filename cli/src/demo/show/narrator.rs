@@ -33,13 +33,18 @@ pub fn describe(note: &Note, picture: &Picture) -> Option<Said> {
         Note::Overloaded { path, sent, returned } => {
             let kept = sent - returned;
             let text = match returned {
-                0 => format!("{sent} messages at once for {}: its mailbox drops the oldest, and each is counted", name(path)),
+                0 => format!("{sent} messages at once for {}: its mailbox takes the newest", name(path)),
                 _ => format!(
                     "{sent} messages at once for {}: {kept} fit into its mailbox, {returned} went back to their sender",
                     name(path)
                 ),
             };
             said(Tone::User, text, Some(path))
+        }
+        Note::DeadLetters { path, count, are_dropped } => {
+            let why = if *are_dropped { "its full mailbox drops the oldest" } else { "it has ended before them" };
+            let text = format!("{} of {}: {why}, and each is counted", counted(*count, "dead letter"), name(path));
+            said(Tone::Trouble, text, Some(path))
         }
         Note::Returned { path } => {
             said(Tone::User, format!("the mailbox of {} is full: the poison went back to its sender", name(path)), None)
@@ -130,6 +135,8 @@ mod tests {
         assert_eq!(text(&gave_up), "bank failed again after 3 restarts in 5 s: supervisor payments gives up");
         let sent = |returned| text(&Note::Overloaded { path: "/user/shop/stock".into(), sent: 5_000, returned });
         assert!(sent(4_800).contains("200 fit into its mailbox, 4800 went back"));
-        assert!(sent(0).contains("drops the oldest"));
+        assert!(sent(0).contains("takes the newest"));
+        let dead = Note::DeadLetters { path: "/user/shop/mail".into(), count: 15, are_dropped: true };
+        assert_eq!(text(&dead), "15 dead letters of mail: its full mailbox drops the oldest, and each is counted");
     }
 }

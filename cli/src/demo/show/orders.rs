@@ -4,7 +4,7 @@
 
 use crate::demo::folder::Places;
 use crate::demo::till::{Charges, Till};
-use crate::demo::worker::orders::{BRANCHES, GRAPH, OrderState, QUESTION, STEPS};
+use crate::demo::worker::orders::{GRAPH, OrderState, QUESTION, STEPS, joined, next_steps};
 use pleach::durable::{RunRemote, RunView};
 use pleach::prelude::*;
 use pleach::store::{Filter, Place, RunInfo, RunStatus};
@@ -166,20 +166,11 @@ fn steps(view: &RunView, state: &OrderState) -> [StepState; STEPS.len()] {
             steps[at] = state;
         }
     };
-    for token in &view.tokens {
-        match &token.at {
-            Place::Node(node) if !token.waits.is_empty() => set(node, StepState::Waiting),
-            Place::Node(node) => set(node, StepState::Current),
-            // Both branches begin.
-            Place::Fork(_) => BRANCHES.iter().for_each(|step| set(step, StepState::Current)),
-            // It waits at the join: its own branch is done. The other one has no record yet.
-            Place::Join(_) => {
-                let branch = token.branch.last().map_or(0, |fork| fork.branch as usize);
-                for (at, step) in BRANCHES.iter().enumerate() {
-                    set(step, if at == branch { StepState::Done } else { StepState::Current });
-                }
-            }
-            _ => {}
+    next_steps(view).into_iter().for_each(|step| set(step, StepState::Current));
+    joined(view).for_each(|step| set(step, StepState::Done));
+    for token in view.tokens.iter().filter(|token| !token.waits.is_empty()) {
+        if let Place::Node(node) = &token.at {
+            set(node, StepState::Waiting);
         }
     }
     // A fan-out begins with the state before it, in which everything up to it is done.

@@ -220,6 +220,18 @@ impl Cast {
         self.members.iter().map(account_of).collect()
     }
 
+    /// Returns how many messages of each actor became dead letters since the last call with these
+    /// counts, and whether a full mailbox dropped them.
+    pub fn dead_letters(&self, counts: &mut Vec<u64>) -> Vec<(String, u64, bool)> {
+        counts.resize(self.members.len(), 0);
+        let more = self.members.iter().zip(counts).map(|(member, before)| {
+            let now = member.actor.counts().dead_lettered;
+            let drops = member.character == Character::Mail;
+            (member.actor.path().to_string(), now - std::mem::replace(before, now), drops)
+        });
+        more.filter(|(_, count, _)| *count > 0).collect()
+    }
+
     /// Returns the sum of all accounts.
     pub fn total(&self) -> Account {
         self.accounts().iter().fold(Account::default(), |mut sum, actor| {

@@ -79,18 +79,28 @@ async fn serve(places: &Places, seed: u64, notes: &Notes, mut orders: mpsc::Rece
     let runs = Orders::start(&scope, &store, &shop, seed)?;
     notes.send_surely(Note::Ready { picked_up });
 
+    let (mut pulse, mut dead_letters) = (tokio::time::interval(PULSE), Vec::new());
     loop {
-        match tokio::time::timeout(PULSE, orders.recv()).await {
-            Err(_) => notes.send(Note::Pulse(cast.total())),
-            Ok(None | Some(Order::Finish)) => break,
-            Ok(Some(Order::Pause)) => pace.set(Mode::Paused),
-            Ok(Some(Order::Continue)) => pace.set(Mode::Running),
-            Ok(Some(Order::Poison { path })) => {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            _ = pulse.tick() => {
+                notes.send(Note::Pulse(cast.total()));
+                for (path, count, are_dropped) in cast.dead_letters(&mut dead_letters) {
+                    notes.send(Note::DeadLetters { path, count, are_dropped });
+                }
+                continue;
+            }
+        };
+        match order {
+            None | Some(Order::Finish) => break,
+            Some(Order::Pause) => pace.set(Mode::Paused),
+            Some(Order::Continue) => pace.set(Mode::Running),
+            Some(Order::Poison { path }) => {
                 if cast.at(&path).is_some_and(|member| !member.tell(Job::Poison)) {
                     notes.send(Note::Returned { path });
                 }
             }
-            Ok(Some(Order::Overload { path })) => {
+            Some(Order::Overload { path }) => {
                 if let Some((sent, returned)) = cast.at(&path).map(cast::Member::overload) {
                     notes.send(Note::Overloaded { path, sent, returned });
                 }

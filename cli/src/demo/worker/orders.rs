@@ -7,6 +7,7 @@ use super::notes::Notes;
 use super::pace::{Dice, Pace};
 use crate::demo::protocol::{Note, PickedUp};
 use crate::demo::till::Till;
+use pleach::durable::RunView;
 use pleach::prelude::*;
 use pleach::store::{Filter, Place, RunInfo, RunStatus, StoreError};
 use pleach::worker::{RunEnd, RunningWorker, Worker, WorkerEvent};
@@ -19,7 +20,7 @@ pub const GRAPH: &str = "order";
 pub const STEPS: [&str; 6] = ["reserve", "approve", "pay", "pack", "invoice", "ship"];
 
 /// The steps that run side by side, in the order of their branches.
-pub const BRANCHES: [&str; 2] = ["pack", "invoice"];
+const BRANCHES: [&str; 2] = ["pack", "invoice"];
 
 /// The key of the question about an expensive order.
 pub const QUESTION: &str = "approve";
@@ -251,11 +252,31 @@ pub async fn picked_up(store: &SqliteStore) -> Result<Vec<PickedUp>, BoxError> {
     let mut picked_up = Vec::new();
     for info in found {
         let view = RunRemote::new(store, info.id.as_str()).view().await?;
-        let next = view.tokens.iter().filter_map(|token| match &token.at {
-            Place::Node(node) => Some(node.clone()),
-            _ => None,
-        });
+        let next = next_steps(&view).into_iter().map(str::to_string);
         picked_up.push(PickedUp { next: next.collect(), run: info.id, record: info.head });
     }
     Ok(picked_up)
+}
+
+/// Returns the steps that a run is doing, or begins next.
+pub fn next_steps(view: &RunView) -> Vec<&str> {
+    let mut next = Vec::new();
+    for token in &view.tokens {
+        match &token.at {
+            Place::Node(node) => next.push(node.as_str()),
+            Place::Fork(_) => next.extend(BRANCHES),
+            // One branch waits there. The other one may have no record yet.
+            Place::Join(_) => next.extend(BRANCHES.into_iter().filter(|step| joined(view).all(|done| done != *step))),
+            _ => {}
+        }
+    }
+    next.sort_unstable();
+    next.dedup();
+    next
+}
+
+/// Returns the steps whose branch waits for the other one.
+pub fn joined(view: &RunView) -> impl Iterator<Item = &'static str> {
+    let joined = view.tokens.iter().filter(|token| matches!(token.at, Place::Join(_)));
+    joined.filter_map(|token| BRANCHES.get(token.branch.last()?.branch as usize).copied())
 }
