@@ -10,7 +10,7 @@ use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
 use crate::events::signal::Signal;
 use crate::ids::path::{ActorId, ActorPath};
-use crate::mailbox::queue::{Pushed, WhenFull};
+use crate::mailbox::push::WhenFull;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope, control};
 use crate::tree::any_ref::AnyRef;
@@ -69,7 +69,7 @@ impl<M: Send + 'static> ActorRef<M> {
     pub fn tell(&self, message: M) -> Result<(), SendError<M>> {
         match self.cell.mailbox().push_fast(message) {
             Ok(()) => Ok(()),
-            Err(message) => self.tell_slow(&mut Some(message), Priority::NORMAL),
+            Err(message) => self.tell_slow(message, Priority::NORMAL, WhenFull::Drop),
         }
     }
 
@@ -80,7 +80,7 @@ impl<M: Send + 'static> ActorRef<M> {
     /// the mailbox has no [priorities](crate::Mailbox::prioritised).
     pub fn tell_envelope(&self, envelope: PriorityEnvelope<M>) -> Result<(), SendError<M>> {
         let PriorityEnvelope { message, priority } = envelope;
-        self.tell_slow(&mut Some(message), priority)
+        self.tell_slow(message, priority, WhenFull::Drop)
     }
 
     /// Sends a message and waits for room. The returned future does nothing until polled.
@@ -100,11 +100,10 @@ impl<M: Send + 'static> ActorRef<M> {
     /// # Errors
     /// [`SendError::Full`] or [`SendError::Closed`], each with the message.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
-        let Err(message) = self.cell.mailbox().push_fast(message) else { return Ok(()) };
-        let context = self.cell.any().capture();
-        let pushed = self.cell.mailbox().push_slow(message, Priority::NORMAL, WhenFull::Fail, context)?;
-        self.cell.report_if_high_water(pushed.high_water);
-        Ok(())
+        match self.cell.mailbox().push_fast(message) {
+            Ok(()) => Ok(()),
+            Err(message) => self.tell_slow(message, Priority::NORMAL, WhenFull::Fail),
+        }
     }
 
     /// Sends a question and waits for its answer: `budget.ask(Msg::Left).await?`.
@@ -216,18 +215,10 @@ impl<M: Send + 'static> ActorRef<M> {
         AnyRef { member: self.member() }
     }
 
-    /// Slow path of a `tell`: the mailbox may be full, and may drop a message. Takes the message
-    /// out of its slot, so that the fast path need not keep it in memory.
     #[cold]
-    fn tell_slow(&self, slot: &mut Option<M>, priority: Priority) -> Result<(), SendError<M>> {
-        let Some(message) = slot.take() else { return Ok(()) };
-        let Pushed { high_water, dropped, .. } =
-            self.cell.mailbox().push_slow(message, priority, WhenFull::Drop, self.cell.any().capture())?;
-        if let Some((dropped, reason)) = dropped {
-            self.cell.dead_letter_for_sender(dropped, reason);
-        }
-        self.cell.report_if_high_water(high_water);
-        Ok(())
+    fn tell_slow(&self, message: M, priority: Priority, when_full: WhenFull) -> Result<(), SendError<M>> {
+        let mut slot = Some(message);
+        self.cell.any().tell_slow(&mut slot, priority, when_full).map_err(|error| error.with_message_of(&mut slot))
     }
 
     pub(crate) fn cell(&self) -> &Arc<Cell<M>> {

@@ -121,7 +121,7 @@ where
     /// Sends the question to a mailbox that may be full.
     #[cold]
     fn send_slowly(&mut self, message: M, waker: &Waker) -> Poll<Result<T, AskError>> {
-        match self.to.begin_send_slow(message, Priority::NORMAL, waker) {
+        match self.to.any().begin_send_slow(&mut Some(message), Priority::NORMAL, waker) {
             Ok(SendStart::Accepted | SendStart::ReceiverBehind) => Poll::Pending,
             Ok(SendStart::Waits(key)) => {
                 self.details.get_or_insert_default().waiting = Some(key);
@@ -138,8 +138,7 @@ where
             Poll::Ready(WaitEnd::Closed) => {
                 self.details.get_or_insert_default().waiting = None;
                 // If it cannot be withdrawn, the mailbox was opened again and has accepted it.
-                if let Some(question) = self.to.mailbox().withdraw(key) {
-                    drop(question);
+                if self.withdraw(key) {
                     return Poll::Ready(Err(self.closed()));
                 }
             }
@@ -268,11 +267,16 @@ impl Drop for AskDetails {
 }
 
 impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
+    /// Takes the question back and drops it. Returns false if it is in the queue.
+    fn withdraw(&self, key: u64) -> bool {
+        self.to.any().mailbox().withdraw(key, &mut None::<M>)
+    }
+
     /// Ends all waits: withdraws a question that is not in the queue, and removes the wait edge.
     #[cold]
     fn end_wait(&mut self) {
         if let Some(key) = self.details.take().and_then(|details| details.waiting) {
-            drop(self.to.mailbox().withdraw(key));
+            self.withdraw(key);
         }
     }
 }

@@ -1,12 +1,14 @@
 //! [`Props`]: the recipe for an actor: its factory and its options.
 
 use crate::actor::cell::factory::BoxTaskFactory;
+use crate::actor::cell::feed_and_copy::{AnyFeedAndCopy, FeedAndCopy};
 use crate::actor::spawn_started::StartNotice;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
 use crate::events::signal::Signal;
 use crate::mailbox::Mailbox;
+use crate::mailbox::slot::{self, Slot};
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::node::Node;
@@ -80,19 +82,51 @@ pub(crate) struct ActorOptions {
     pub(crate) cancel_grace: Option<CancelGrace>,
     /// Notified when `started` has returned.
     pub(crate) start_notice: Option<Arc<StartNotice>>,
-    /// The `MessageOptions`, if any is set. Boxed as `Any`, so that code which needs no message
-    /// type is compiled once.
-    for_messages: Option<Box<dyn Any + Send + Sync>>,
+    /// The options that depend on the message type, if any is set.
+    pub(crate) for_messages: Option<Box<dyn AnyMessageOptions>>,
 }
 
 /// Options that depend on the message type.
-pub(crate) struct MessageOptions<M> {
-    pub(crate) describe: Option<Describe<M>>,
+struct MessageOptions<M> {
+    describe: Option<Describe<M>>,
     /// Copies a message before it is handled, for a retry or a dead letter.
-    pub(crate) copy: Option<fn(&M) -> M>,
-    pub(crate) map_signals: Option<MapSignals<M>>,
+    copy: Option<fn(&M) -> M>,
+    map_signals: Option<MapSignals<M>>,
     /// Taken when the actor's task is created. Behind a lock, because a stream need not be `Sync`.
-    pub(crate) feed: Lock<Option<BoxStream<M>>>,
+    feed: Lock<Option<BoxStream<M>>>,
+}
+
+/// [`MessageOptions`] without their message type. So they are compiled only for actors that have
+/// any.
+pub(crate) trait AnyMessageOptions: Send + Sync {
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// Describes a message with [`Props::describe`], if that is set. This is user code.
+    fn describe(&self, message: &dyn Any) -> Option<String>;
+    /// Converts a signal to a message in `slot`, with [`Props::map_signals`]. This is user code.
+    fn map_signal(&self, signal: &Signal, slot: &mut dyn Slot);
+    /// Takes the feed, and what copies messages. `None` if neither is set.
+    fn begin_feed_and_copy(&self) -> Option<Box<dyn AnyFeedAndCopy>>;
+}
+
+impl<M: Send + 'static> AnyMessageOptions for MessageOptions<M> {
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn describe(&self, message: &dyn Any) -> Option<String> {
+        Some(self.describe.as_ref()?(message.downcast_ref()?))
+    }
+
+    fn map_signal(&self, signal: &Signal, slot: &mut dyn Slot) {
+        if let (Some(map), Some(slot)) = (&self.map_signals, slot::typed(slot)) {
+            *slot = map(signal);
+        }
+    }
+
+    fn begin_feed_and_copy(&self) -> Option<Box<dyn AnyFeedAndCopy>> {
+        let feed = self.feed.with(Option::take);
+        (feed.is_some() || self.copy.is_some()).then(|| Box::new(FeedAndCopy::new(feed, self.copy)) as Box<dyn AnyFeedAndCopy>)
+    }
 }
 
 impl ActorOptions {
@@ -103,11 +137,6 @@ impl ActorOptions {
     /// needs them.
     pub(crate) fn bits(&self) -> u8 {
         if self.notes_messages { 1 | Self::NOTES_MESSAGES } else { 1 }
-    }
-
-    /// Returns the options that depend on the message type, if any is set.
-    pub(crate) fn for_messages<M: Send + 'static>(&self) -> Option<&MessageOptions<M>> {
-        self.for_messages.as_ref()?.downcast_ref()
     }
 }
 
@@ -356,7 +385,7 @@ impl<A: Actor> Props<A> {
         let options = self.options().for_messages.get_or_insert_with(|| {
             Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_signals: None, feed: Lock::new(None) })
         });
-        options.downcast_mut().expect("the options are of the actor's message type")
+        options.as_any_mut().downcast_mut().expect("the options are of the actor's message type")
     }
 
     /// Returns which exits lead to a restart.

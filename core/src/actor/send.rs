@@ -79,7 +79,11 @@ impl<'a, M: Send + 'static> Sending<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         let message = match core::mem::replace(&mut self.state, SendState::Returned) {
             SendState::NotSent(message, _) => Some(message),
-            SendState::Waiting(key, _edge) => self.to.mailbox().withdraw(key),
+            SendState::Waiting(key, _edge) => {
+                let mut slot = None;
+                self.to.any().mailbox().withdraw(key, &mut slot);
+                slot
+            }
             SendState::Accepted => None,
             SendState::Returned => polled_after_return(),
         };
@@ -134,11 +138,12 @@ impl<M: Send + 'static> Future for Sending<'_, M> {
                 Err(error) => Poll::Ready(Err(error)),
             },
             SendState::Waiting(key, edge) => {
-                let polled = this.to.mailbox().poll_waiting(key, cx.waker());
+                let mut slot = None;
+                let polled = this.to.any().mailbox().poll_waiting(key, &mut slot, cx.waker());
                 if polled.is_pending() {
                     this.state = SendState::Waiting(key, edge);
                 }
-                polled
+                polled.map_err(|error| error.with_message_of(&mut slot))
             }
             SendState::Accepted => Poll::Ready(Ok(())),
             SendState::Returned => polled_after_return(),

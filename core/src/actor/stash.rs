@@ -14,9 +14,9 @@ use crate::actor::cell::optional_state::TIMERS_OR_STASH;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::mailbox::control;
+use crate::mailbox::slot::{self, Batch, Slot};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::fmt;
 
 /// The default limit of a stash, in messages; see
@@ -93,25 +93,25 @@ impl<A: Actor> Context<A> {
 
     /// Takes back all stashed messages. They are handled next, in their original order.
     pub fn unstash_all(&self) {
-        self.cell().unstash();
+        self.cell().any().unstash();
     }
 
     /// Returns how many messages are stashed.
     pub fn stashed(&self) -> usize {
-        self.cell().stashed()
+        self.cell().any().stashed()
     }
 }
 
 /// The stash of an actor, as its task sees it.
-pub(crate) trait AnyStash<M>: Send {
-    /// Adds a message, or returns it if the stash holds `capacity` messages.
-    fn push(&mut self, message: M, capacity: usize) -> Result<(), M>;
+pub(crate) trait AnyStash: Send {
+    /// Adds the message of a slot. Leaves it there if the stash holds `capacity` messages.
+    fn push(&mut self, slot: &mut dyn Slot, capacity: usize);
     fn len(&self) -> usize;
     /// Marks all stashed messages as taken back. Returns true if any message waits to go back.
     fn take_back(&mut self) -> bool;
     /// Moves the messages taken back to the end of `batch`, where they are taken first. Returns how
     /// many were stashed since the last call, and how many went back.
-    fn settle(&mut self, batch: &mut Vec<M>) -> (usize, usize);
+    fn settle(&mut self, batch: &mut dyn Batch) -> (usize, usize);
 }
 
 /// The stashed messages, and those taken back that have not reached the actor's batch yet.
@@ -128,14 +128,14 @@ impl<M> Stash<M> {
     }
 }
 
-impl<M: Send> AnyStash<M> for Stash<M> {
-    fn push(&mut self, message: M, capacity: usize) -> Result<(), M> {
-        if self.stashed.len() >= capacity {
-            return Err(message);
+impl<M: Send + 'static> AnyStash for Stash<M> {
+    fn push(&mut self, slot: &mut dyn Slot, capacity: usize) {
+        if self.stashed.len() < capacity
+            && let Some(message) = slot::typed(slot).and_then(Option::take)
+        {
+            self.stashed.push_back(message);
+            self.stashed_now += 1;
         }
-        self.stashed.push_back(message);
-        self.stashed_now += 1;
-        Ok(())
     }
 
     fn len(&self) -> usize {
@@ -147,10 +147,10 @@ impl<M: Send> AnyStash<M> for Stash<M> {
         !self.taken_back.is_empty()
     }
 
-    fn settle(&mut self, batch: &mut Vec<M>) -> (usize, usize) {
+    fn settle(&mut self, batch: &mut dyn Batch) -> (usize, usize) {
         let back = core::mem::take(&mut self.taken_back);
         let settled = (core::mem::take(&mut self.stashed_now), back.len());
-        batch.extend(back.into_iter().rev());
+        back.into_iter().rev().for_each(|message| batch.push(&mut Some(message)));
         settled
     }
 }
@@ -170,14 +170,19 @@ impl<M: Send + 'static> Cell<M> {
     /// Stashes a message, or returns it if the stash holds `capacity` messages.
     pub(crate) fn stash(&self, message: M, capacity: usize) -> Result<(), M> {
         self.mailbox.set_owner_flag(TIMERS_OR_STASH, true);
-        let mut stash = self.take_stash().unwrap_or_else(|| Box::new(Stash::new()));
-        let pushed = stash.push(message, capacity);
-        self.set_stash(stash);
-        pushed?;
+        let mut stash = self.any().take_stash().unwrap_or_else(|| Box::new(Stash::<M>::new()));
+        let mut slot = Some(message);
+        stash.push(&mut slot, capacity);
+        self.any().set_stash(stash);
+        if let Some(message) = slot {
+            return Err(message);
+        }
         self.mailbox.raise_silently(control::STASH_CHANGED);
         Ok(())
     }
+}
 
+impl AnyCell {
     /// Takes back all stashed messages.
     pub(crate) fn unstash(&self) {
         if self.with_stash(|stash| stash.take_back()) == Some(true) {
@@ -192,15 +197,13 @@ impl<M: Send + 'static> Cell<M> {
     /// Settles the changes that the last handler or hook made to the stash. Messages taken back go
     /// to the end of `batch`, where they are taken first. Returns true if the current message was
     /// stashed.
-    pub(crate) fn settle_stash(&self, batch: &mut Vec<M>, at: StashedIn) -> bool {
+    pub(crate) fn settle_stash(&self, batch: &mut dyn Batch, at: StashedIn) -> bool {
         self.mailbox.clear_bits(control::STASH_CHANGED);
         let Some((stashed, back)) = self.with_stash(|stash| stash.settle(batch)) else { return false };
-        self.any().count_stash_changes(stashed, back, at);
+        self.count_stash_changes(stashed, back, at);
         stashed > 0 && at == StashedIn::Unfinished
     }
-}
 
-impl AnyCell {
     fn count_stash_changes(&self, stashed: usize, back: usize, at: StashedIn) {
         // At most one of them is the current message. The actor made the others itself.
         self.mailbox.count_made_by_receiver(stashed.saturating_sub(usize::from(at != StashedIn::Hook)));

@@ -17,9 +17,11 @@ use crate::actor::timer_schedule::{Schedule, TimerKey};
 use crate::base::runtime::Runtime;
 use crate::base::time::Instant;
 use crate::mailbox::control;
+use crate::mailbox::slot::Batch;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::task::Poll;
 use core::time::Duration;
 
@@ -126,8 +128,9 @@ impl<A: Actor> Context<A> {
 }
 
 /// The timers of an actor, as its task sees them.
-pub(crate) trait AnyTimers<M>: Send {
-    fn timers(&mut self) -> &mut Timers<M>;
+pub(crate) trait AnyTimers: Send {
+    /// Returns the timers as their type, for code that knows it.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
     fn is_empty(&self) -> bool;
     /// Returns how many timers are set, including the receive timeout.
     fn len(&self) -> usize;
@@ -143,7 +146,7 @@ pub(crate) trait AnyTimers<M>: Send {
         runtime: &dyn Runtime,
         taken: usize,
         quiet: bool,
-        batch: &mut Vec<M>,
+        batch: &mut dyn Batch,
         cx: &mut core::task::Context<'_>,
     ) -> Poll<()>;
 }
@@ -218,8 +221,8 @@ impl<M> Timers<M> {
     }
 }
 
-impl<M: Send> AnyTimers<M> for Timers<M> {
-    fn timers(&mut self) -> &mut Timers<M> {
+impl<M: Send + 'static> AnyTimers for Timers<M> {
+    fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
 
@@ -240,7 +243,7 @@ impl<M: Send> AnyTimers<M> for Timers<M> {
         runtime: &dyn Runtime,
         taken: usize,
         quiet: bool,
-        batch: &mut Vec<M>,
+        batch: &mut dyn Batch,
         cx: &mut core::task::Context<'_>,
     ) -> Poll<()> {
         loop {
@@ -252,7 +255,7 @@ impl<M: Send> AnyTimers<M> for Timers<M> {
                 self.due.extend(self.idle.as_mut().map(|make| make()));
             }
             if !self.due.is_empty() {
-                batch.extend(core::mem::take(&mut self.due).into_iter().rev());
+                core::mem::take(&mut self.due).into_iter().rev().for_each(|message| batch.push(&mut Some(message)));
                 return Poll::Ready(());
             }
             if self.schedule.poll_sleep(runtime, cx).is_pending() {

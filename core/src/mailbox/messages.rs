@@ -6,10 +6,10 @@
 //! compiled once.
 
 use crate::mailbox::Priority;
+use crate::mailbox::slot::{self, Batch, BoxedMessage, Slot};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::any::Any;
 
 /// Limits of one chunk, in messages and bytes: the most that one push may have to allocate or copy.
 pub(super) const CHUNK_MAX: usize = 1024;
@@ -37,23 +37,6 @@ const fn chunk_len_max<M>() -> usize {
     }
 }
 
-/// Data of a queue's owner that depends on the message type.
-pub(crate) trait OwnerData: Default + Send + 'static {
-    /// Returns how many messages it keeps, for observers. Default: none.
-    fn sizes(&self) -> OwnerSizes {
-        OwnerSizes::default()
-    }
-}
-
-impl OwnerData for () {}
-
-/// How many messages the owner of a queue keeps beside it.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct OwnerSizes {
-    pub(crate) stashed: usize,
-    pub(crate) timers: usize,
-}
-
 /// The messages of a queue, as seen by code that does not know their type.
 pub(crate) trait MessageStore: Send {
     /// Returns the name of the message type.
@@ -66,15 +49,21 @@ pub(crate) trait MessageStore: Send {
     fn has_new_chunk(&self) -> bool;
     /// Returns the lowest lane with messages, if there are several lanes.
     fn lowest_lane(&self) -> Option<usize>;
+    /// Moves the message of a slot to the end of the chunk, or of its lane.
+    fn enqueue_slot(&mut self, slot: &mut dyn Slot, at: Position);
     /// Moves the message of a waiting send into the queue.
-    fn enqueue_waiting(&mut self, message: WaitingMessage, at: Position);
-    /// Returns how many messages the owner keeps beside the queue.
-    fn owner_sizes(&self) -> OwnerSizes;
+    fn enqueue_boxed(&mut self, message: BoxedMessage, at: Position);
+    /// Removes the oldest queued message; with priorities, the oldest of the lowest priority.
+    /// Exchanges it with the message in the slot, which goes into the queue. Returns false if there
+    /// was no oldest.
+    fn replace_oldest(&mut self, slot: &mut dyn Slot, at: Position) -> bool;
+    /// Moves the oldest messages into `batch`, which must be empty: a full chunk of the backlog, one
+    /// message of the lanes, or the whole chunk, whose length is stored.
+    fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken;
+    /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates
+    /// nothing. The rest stays in `batch`, for the caller to free outside the lock.
+    fn keep_small_chunk(&mut self, batch: &mut dyn Batch);
 }
-
-/// The message of a waiting send. It is boxed, so that the list of waiting sends needs no message
-/// type.
-pub(super) type WaitingMessage = Box<dyn Any + Send>;
 
 /// Where a message goes in the queue.
 #[derive(Clone, Copy)]
@@ -88,7 +77,7 @@ pub(crate) struct Position {
 
 /// What [`Messages::take_batch`] has taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     Nothing,
     /// The whole chunk.
     Chunk,
@@ -96,36 +85,34 @@ pub(super) enum Taken {
     Cold,
 }
 
-/// The messages of a queue. `X` is data of the queue's owner that depends on the message type.
-pub(crate) struct Messages<M, X> {
+/// The messages of a queue.
+pub(crate) struct Messages<M> {
     /// The messages pushed since the receiver last took a batch, oldest first.
     pub(super) chunk: Vec<M>,
-    pub(super) cold: Option<Box<ColdMessages<M, X>>>,
+    cold: Option<Box<ColdMessages<M>>>,
 }
 
 /// The part that only some mailboxes need, allocated on first use.
-pub(super) struct ColdMessages<M, X> {
+struct ColdMessages<M> {
     /// Full chunks, oldest first.
     backlog: VecDeque<Vec<M>>,
     /// One queue for each priority, lowest first.
     lanes: Vec<VecDeque<M>>,
-    pub(super) attached: X,
 }
 
-impl<M, X> Messages<M, X> {
+impl<M> Messages<M> {
     #[inline]
     pub(super) const fn new() -> Self {
         Self { chunk: Vec::new(), cold: None }
     }
 }
 
-impl<M, X: Default> Messages<M, X> {
-    pub(super) fn cold(&mut self, lanes: u8) -> &mut ColdMessages<M, X> {
+impl<M> Messages<M> {
+    fn cold(&mut self, lanes: u8) -> &mut ColdMessages<M> {
         self.cold.get_or_insert_with(|| {
             Box::new(ColdMessages {
                 backlog: VecDeque::new(),
                 lanes: core::iter::repeat_with(VecDeque::new).take(usize::from(lanes)).collect(),
-                attached: X::default(),
             })
         })
     }
@@ -150,31 +137,6 @@ impl<M, X: Default> Messages<M, X> {
         self.chunk.push(message);
     }
 
-    /// Moves the oldest full chunk, one message of the lanes, or the whole chunk into `batch`, and
-    /// stores the length of the chunk.
-    #[inline]
-    pub(super) fn take_batch(&mut self, batch: &mut Vec<M>, last_batch_len: &mut u16) -> Taken {
-        if self.cold.is_some() && self.take_batch_cold(batch) {
-            return Taken::Cold;
-        }
-        if self.chunk.is_empty() {
-            return Taken::Nothing;
-        }
-        *last_batch_len = self.chunk.len() as u16;
-        core::mem::swap(&mut self.chunk, batch);
-        Taken::Chunk
-    }
-
-    /// Takes from the backlog, which is older than the chunk, or from the lanes.
-    fn take_batch_cold(&mut self, batch: &mut Vec<M>) -> bool {
-        let Some(cold) = &mut self.cold else { return false };
-        match cold.backlog.pop_front() {
-            Some(full) => *batch = full,
-            None => batch.extend(cold.lanes.iter_mut().rev().find_map(VecDeque::pop_front)),
-        }
-        !batch.is_empty()
-    }
-
     /// Takes the only message out of a chunk that an idle actor may keep. Returns `None` in every
     /// other case.
     #[inline]
@@ -188,33 +150,30 @@ impl<M, X: Default> Messages<M, X> {
         self.chunk.pop()
     }
 
-    /// Removes the oldest queued message. With priorities, the oldest of the lowest priority.
-    pub(super) fn pop_oldest(&mut self) -> Option<M> {
-        self.cold.as_mut()?.lanes.iter_mut().find_map(VecDeque::pop_front)
+    /// Takes from the backlog, which is older than the chunk, or from the lanes.
+    fn take_batch_cold(&mut self, batch: &mut Vec<M>) -> bool {
+        let Some(cold) = &mut self.cold else { return false };
+        match cold.backlog.pop_front() {
+            Some(full) => *batch = full,
+            None => batch.extend(cold.lanes.iter_mut().rev().find_map(VecDeque::pop_front)),
+        }
+        !batch.is_empty()
     }
 
-    /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates
-    /// nothing. The rest stays in `batch`, for the caller to drop outside the lock.
-    pub(super) fn keep_small_chunk(&mut self, batch: &mut Vec<M>) {
-        if !keeps_chunk::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
-            core::mem::swap(&mut self.chunk, batch);
-        }
-        if !keeps_chunk::<M>(self.chunk.capacity()) {
-            // Both were large. Dropping one under the lock only frees an empty buffer and drops no
-            // message.
-            self.chunk = Vec::new();
-        }
+    /// Removes the oldest queued message. With priorities, the oldest of the lowest priority.
+    fn pop_oldest(&mut self) -> Option<M> {
+        self.cold.as_mut()?.lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 }
 
-impl<M: Send + 'static, X: OwnerData> MessageStore for Messages<M, X> {
+impl<M: Send + 'static> MessageStore for Messages<M> {
     fn message_type(&self) -> &'static str {
         core::any::type_name::<M>()
     }
 
     #[inline]
     fn is_empty(&self) -> bool {
-        let is_empty = |cold: &ColdMessages<M, X>| cold.backlog.is_empty() && cold.lanes.iter().all(VecDeque::is_empty);
+        let is_empty = |cold: &ColdMessages<M>| cold.backlog.is_empty() && cold.lanes.iter().all(VecDeque::is_empty);
         self.chunk.is_empty() && self.cold.as_deref().is_none_or(is_empty)
     }
 
@@ -232,14 +191,51 @@ impl<M: Send + 'static, X: OwnerData> MessageStore for Messages<M, X> {
         lanes.iter().position(|lane| !lane.is_empty())
     }
 
-    fn enqueue_waiting(&mut self, message: WaitingMessage, at: Position) {
-        if let Ok(message) = message.downcast() {
-            self.enqueue(*message, at);
+    fn enqueue_slot(&mut self, slot: &mut dyn Slot, at: Position) {
+        if let Some(message) = slot::typed(slot).and_then(Option::take) {
+            self.enqueue(message, at);
         }
     }
 
-    fn owner_sizes(&self) -> OwnerSizes {
-        self.cold.as_ref().map_or_else(OwnerSizes::default, |cold| cold.attached.sizes())
+    fn enqueue_boxed(&mut self, message: BoxedMessage, at: Position) {
+        let mut slot: Option<M> = None;
+        slot.put_boxed(message);
+        self.enqueue_slot(&mut slot, at);
+    }
+
+    fn replace_oldest(&mut self, slot: &mut dyn Slot, at: Position) -> bool {
+        let oldest = self.pop_oldest();
+        self.enqueue_slot(slot, at);
+        let was_full = oldest.is_some();
+        if let Some(slot) = slot::typed(slot) {
+            *slot = oldest;
+        }
+        was_full
+    }
+
+    fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken {
+        let Some(batch) = batch.as_any_mut().downcast_mut() else { return Taken::Nothing };
+        if self.cold.is_some() && self.take_batch_cold(batch) {
+            return Taken::Cold;
+        }
+        if self.chunk.is_empty() {
+            return Taken::Nothing;
+        }
+        *last_batch_len = self.chunk.len() as u16;
+        core::mem::swap(&mut self.chunk, batch);
+        Taken::Chunk
+    }
+
+    fn keep_small_chunk(&mut self, batch: &mut dyn Batch) {
+        let Some(batch) = batch.as_any_mut().downcast_mut::<Vec<M>>() else { return };
+        if !keeps_chunk::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
+            core::mem::swap(&mut self.chunk, batch);
+        }
+        if !keeps_chunk::<M>(self.chunk.capacity()) {
+            // Both were large. Dropping one under the lock only frees an empty buffer and drops no
+            // message.
+            self.chunk = Vec::new();
+        }
     }
 }
 
@@ -251,7 +247,7 @@ mod tests {
     use core::task::Waker;
 
     fn go_idle<M: Send + 'static>(queue: &MessageQueue<M>, batch: &mut Vec<M>) {
-        while queue.refill(batch, true, Waker::noop()).is_ready() {
+        while queue.any().refill(batch, true, Waker::noop()).is_ready() {
             batch.clear();
         }
     }

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `queue` | `MessageQueue`: many senders, one receiver; pushing and taking messages |
 //! | `messages` | where a queue keeps its messages, with and without their type |
+//! | `slot` | a place for one message, without its type |
+//! | `push` | the slow path of a push |
 //! | `queue_state` | the part of the queue behind its lock |
 //! | `observe` | what an observer reads of a queue |
 //! | `receiver` | how the receiver parks, and how the queue is closed |
@@ -29,6 +31,7 @@ pub(crate) mod control;
 pub(crate) mod high_water;
 pub(crate) mod message_counts;
 pub(crate) mod messages;
+pub(crate) mod push;
 pub(crate) mod observe;
 pub(crate) mod queue;
 pub(crate) mod queue_state;
@@ -36,6 +39,7 @@ pub(crate) mod receiver;
 pub(crate) mod reserve;
 pub(crate) mod send_error;
 pub(crate) mod signals;
+pub(crate) mod slot;
 pub(crate) mod waiting_sends;
 
 use core::fmt;

@@ -4,7 +4,6 @@ use crate::base::sync::Ordering;
 use crate::events::counts::Counts;
 use crate::mailbox::Overflow;
 use crate::mailbox::control::PollState;
-use crate::mailbox::messages::OwnerSizes;
 use crate::mailbox::queue::AnyQueue;
 use crate::mailbox::queue_state::ReceiverState;
 
@@ -30,6 +29,19 @@ pub(crate) struct QueueFacts {
     pub(crate) is_suspended: bool,
 }
 
+/// Data of a queue's owner, as an observer sees it.
+pub(crate) trait OwnerData: Default {
+    /// Returns how many messages it keeps.
+    fn sizes(&self) -> OwnerSizes;
+}
+
+/// How many messages the owner of a queue keeps beside it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OwnerSizes {
+    pub(crate) stashed: usize,
+    pub(crate) timers: usize,
+}
+
 impl QueueFacts {
     /// Returns true if a message has been taken and is neither settled nor stashed.
     pub(crate) fn has_current(&self) -> bool {
@@ -37,7 +49,7 @@ impl QueueFacts {
     }
 }
 
-impl<U: Default, H> AnyQueue<U, H> {
+impl<U: OwnerData, H> AnyQueue<U, H> {
     /// Looks at the queue. The receiver may continue meanwhile: the counters that only it writes
     /// are read one after the other.
     pub(crate) fn observe(&self) -> QueueFacts {
@@ -55,7 +67,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                 is_conflated: state.overflow == Overflow::Conflate,
                 waiting_sends: state.cold.as_ref().map_or(0, |cold| cold.waiting.len()),
                 closed: state.closed,
-                sizes: state.messages.owner_sizes(),
+                sizes: state.cold.as_ref().map_or_else(OwnerSizes::default, |cold| cold.attached.sizes()),
                 control_word,
                 in_poll,
                 is_idle: state.receiver == ReceiverState::Idle,

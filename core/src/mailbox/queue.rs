@@ -2,7 +2,7 @@
 //! receiver.
 //!
 //! This file has the operations that move messages, and is compiled for each message type. What
-//! needs no message type is in `receiver`, `control`, `message_counts`, and most of
+//! needs no message type is in `push`, `receiver`, `control`, `message_counts`, and most of
 //! `waiting_sends` and `reserve`: methods of [`AnyQueue`], which are compiled once.
 //!
 //! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an
@@ -43,22 +43,22 @@
 //! 7. A push in two steps (`reserve`) is accepted before its message exists. The receiver does not
 //!    exit before that message has arrived.
 //! 8. State that only some mailboxes need is in two boxes, allocated on first use: `ColdPart`, and
-//!    `ColdMessages` for what depends on the message type.
+//!    `ColdMessages` for the messages of lanes and backlogs.
 
 use crate::base::lock::Lock;
 use crate::base::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::base::wakers;
-use crate::events::event::DeadLetterReason;
-use crate::events::instrument::SendContext;
+use crate::mailbox::Mailbox;
 use crate::mailbox::control::PollState;
-use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::{MessageStore, Messages, OwnerData, Taken, WaitingMessage};
-use crate::mailbox::queue_state::{Admission, QueueState, ReceiverState};
-use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, Priority};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::task::{Poll, Waker};
+use crate::mailbox::messages::{MessageStore, Messages};
+use crate::mailbox::queue_state::QueueState;
+#[cfg(test)]
+use crate::mailbox::{
+    Priority,
+    high_water::HighWater,
+    push::{Pushed, WhenFull},
+    send_error::SendError,
+};
+use core::task::Waker;
 
 /// The message queue of one actor. `S` is where it keeps its messages. The owner attaches data: `U`
 /// under the lock, and `H` beside it.
@@ -84,67 +84,13 @@ pub(crate) struct QueueOf<S: ?Sized, U, H> {
     pub(super) state: Lock<QueueState<S, U>>,
 }
 
-/// A queue of messages `M`. `X` is data of the owner, under the lock, that depends on `M`.
-pub(crate) type MessageQueue<M, X = (), U = (), H = ()> = QueueOf<Messages<M, X>, U, H>;
+/// A queue of messages `M`.
+pub(crate) type MessageQueue<M, U = (), H = ()> = QueueOf<Messages<M>, U, H>;
 
 /// A queue, whatever its message type.
 pub(crate) type AnyQueue<U, H> = QueueOf<dyn MessageStore, U, H>;
 
-/// What `refill` found.
-pub(crate) enum Refill<M> {
-    /// The batch has messages.
-    Messages,
-    /// The only queued message. It counts as taken, and the receiver is parked.
-    Single(M),
-    /// The control word has bits to process.
-    Control,
-    /// The queue is closed and empty.
-    Ended,
-}
-
-/// What `refill` does if there is no message.
-pub(super) enum WithoutMessage {
-    Control,
-    Ended,
-    AdmitSends,
-    Park,
-    CheckAgain,
-}
-
-/// What a slow push does if there is no room.
-pub(crate) enum WhenFull {
-    /// It fails and returns the message.
-    Fail,
-    /// It applies the overflow rule of the mailbox, which may drop a message.
-    Drop,
-    /// It waits for room. Contains the waker of the sender, until the wait begins.
-    Wait(Option<Waker>),
-}
-
-/// A push that was not rejected.
-pub(crate) struct Pushed<M> {
-    /// The key of a send that waits for room, or `None` if its message was accepted.
-    pub(crate) waiting: Option<u64>,
-    /// Set if the push passed the high-water mark.
-    pub(crate) high_water: Option<HighWater>,
-    /// The message that was dropped to make room, or this one.
-    pub(crate) dropped: Option<(M, DeadLetterReason)>,
-}
-
-impl WhenFull {
-    fn take_waker(&mut self) -> Option<Waker> {
-        if let Self::Wait(waker) = self { waker.take() } else { None }
-    }
-
-    /// Drops the waker if it was not needed.
-    fn discard(self) {
-        if let Self::Wait(waker) = self {
-            wakers::discard(waker);
-        }
-    }
-}
-
-impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
+impl<M: Send + 'static, U: Default, H> MessageQueue<M, U, H> {
     #[inline]
     pub(crate) fn new(kind: Mailbox, owner: H, owner_bits: u8) -> Self {
         Self {
@@ -172,7 +118,17 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     pub(crate) fn try_push(&self, message: M) -> Result<Option<HighWater>, SendError<M>> {
         match self.push_fast(message) {
             Ok(()) => Ok(None),
-            Err(message) => self.push_slow(message, Priority::NORMAL, WhenFull::Fail, None).map(|pushed| pushed.high_water),
+            Err(message) => self.push_message(message, WhenFull::Fail).map(|(pushed, _)| pushed.high_water),
+        }
+    }
+
+    /// A slow push of a message. Returns also the message that was dropped, if one was.
+    #[cfg(test)]
+    pub(crate) fn push_message(&self, message: M, when_full: WhenFull) -> Result<(Pushed, Option<M>), SendError<M>> {
+        let mut slot = Some(message);
+        match self.any().push_slow(&mut slot, Priority::NORMAL, when_full, None) {
+            Ok(pushed) => Ok((pushed, slot)),
+            Err(error) => Err(error.with_message_of(&mut slot)),
         }
     }
 
@@ -199,46 +155,6 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
         message.map_or(Ok(()), Err)
     }
 
-    /// Slow path of a push: every case without credits. Waiting sends go first.
-    #[cold]
-    pub(crate) fn push_slow(
-        &self,
-        message: M,
-        priority: Priority,
-        mut when_full: WhenFull,
-        mut context: Option<SendContext>,
-    ) -> Result<Pushed<M>, SendError<M>> {
-        let (mut to_wake, mut receiver, mut old_context) = (Vec::new(), None, None);
-        let pushed = self.state.with(|state| {
-            let (mut waiting, mut dropped) = (None, None);
-            match self.any().begin_push(state, priority, &mut when_full, &mut to_wake) {
-                Ok(Some(Admission::Enqueue)) => {
-                    state.messages.enqueue(message, state.position(priority));
-                    context = state.push_context(priority, context.take());
-                }
-                Ok(Some(Admission::ReplaceOldest(reason))) => {
-                    dropped = state.messages.pop_oldest().map(|oldest| (oldest, reason));
-                    old_context = state.pop_oldest_context();
-                    state.messages.enqueue(message, state.position(priority));
-                    context = state.push_context(priority, context.take());
-                }
-                Ok(Some(Admission::DropIncoming(reason))) => dropped = Some((message, reason)),
-                Ok(None) => {
-                    let (message, waker) = (Some(Box::new(message) as WaitingMessage), when_full.take_waker());
-                    waiting = Some(self.any().add_waiting(state, message, priority, waker, context.take()));
-                }
-                Err(error) => return Err(error.with_message(message)),
-            }
-            let high_water = self.any().finish_push(state, &mut receiver);
-            Ok(Pushed { waiting, high_water, dropped })
-        });
-        drop((context, old_context));
-        when_full.discard();
-        wakers::wake_each(to_wake);
-        wakers::wake_each(receiver);
-        pushed
-    }
-
     /// Takes the only queued message, counts it as taken, and parks the receiver. Returns `None` if
     /// there is not exactly one message, a send waits, the queue is closed, or the control word is
     /// not zero.
@@ -246,79 +162,14 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
     pub(crate) fn take_single(&self, waker: &Waker) -> Option<M> {
         let mut replaced = None;
         let message = self.state.with(|state| {
-            // The end of a backlog is reported by a batch.
-            if state.closed | state.high_water_reported || self.control_word() != 0 || !state.no_send_waits() {
-                return None;
+            let message = if self.any().may_take_single(state) { state.messages.take_single() } else { None };
+            if message.is_some() {
+                replaced = self.any().finish_single(state, waker);
             }
-            let message = state.messages.take_single()?;
-            state.last_batch_len = 1;
-            self.count_taken();
-            state.refresh_credits(&self.taken, &self.control_word);
-            state.receiver = ReceiverState::Idle;
-            replaced = state.store_waker(waker);
-            Some(message)
+            message
         });
         drop(replaced);
         self.parked_early.store(message.is_some(), Ordering::Relaxed);
         message
-    }
-
-    /// Fills `batch`, which must be empty. If there is nothing to take and `may_park` is true,
-    /// parks the receiver.
-    pub(crate) fn refill(&self, batch: &mut Vec<M>, may_park: bool, waker: &Waker) -> Poll<Refill<M>> {
-        loop {
-            let (mut replaced, mut old_context) = (None, None);
-            let found = self.state.with(|state| {
-                match state.messages.take_batch(batch, &mut state.last_batch_len) {
-                    Taken::Nothing => {}
-                    taken => {
-                        if taken == Taken::Cold {
-                            old_context = state.take_context();
-                        }
-                        state.refresh_credits(&self.taken, &self.control_word);
-                        return None;
-                    }
-                }
-                let next = self.any().without_message(state, may_park);
-                if let WithoutMessage::Park = next {
-                    state.messages.keep_small_chunk(batch);
-                    state.refresh_credits(&self.taken, &self.control_word);
-                    replaced = state.store_waker(waker);
-                }
-                Some(next)
-            });
-            drop(replaced);
-            drop(old_context);
-            match found {
-                None => {
-                    // The oldest message goes last, because the batch is popped from its end.
-                    if batch.len() > 1 {
-                        batch.reverse();
-                    }
-                    return Poll::Ready(Refill::Messages);
-                }
-                Some(WithoutMessage::Control) => return Poll::Ready(Refill::Control),
-                Some(WithoutMessage::Ended) => return Poll::Ready(Refill::Ended),
-                Some(WithoutMessage::AdmitSends) => self.any().admit(),
-                Some(WithoutMessage::Park) => {
-                    if batch.capacity() > 0 {
-                        *batch = Vec::new();
-                    }
-                    return Poll::Pending;
-                }
-                Some(WithoutMessage::CheckAgain) => return Poll::Pending,
-            }
-        }
-    }
-
-    /// Runs `f` on the owner's data that depends on the message type, under the lock. `f` must not
-    /// wake, drop or call user code.
-    pub(crate) fn with_message_data<R>(&self, f: impl FnOnce(&mut X) -> R) -> R {
-        self.state.with(|state| f(&mut state.messages.cold(state.lanes).attached))
-    }
-
-    /// As [`with_message_data`](Self::with_message_data), but does nothing if there is none.
-    pub(crate) fn with_message_data_if_any<R>(&self, f: impl FnOnce(&mut X) -> R) -> Option<R> {
-        self.state.with(|state| state.messages.cold.as_mut().map(|cold| f(&mut cold.attached)))
     }
 }

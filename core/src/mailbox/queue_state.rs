@@ -8,9 +8,10 @@ use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
 use crate::events::instrument::SendContext;
 use crate::mailbox::contexts::Contexts;
-use crate::mailbox::messages::{CHUNK_MAX, MessageStore, Messages, Position, WaitingMessage};
+use crate::mailbox::messages::{CHUNK_MAX, MessageStore, Messages, Position};
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::signals::SignalQueue;
+use crate::mailbox::slot::BoxedMessage;
 use crate::mailbox::{Mailbox, Overflow, Priority};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -76,7 +77,7 @@ pub(super) struct ColdPart<U> {
 /// A send, or a reservation, that waits for room.
 pub(super) struct WaitingSend {
     /// `None` if the sender keeps the message and only wants room.
-    pub(super) message: Option<WaitingMessage>,
+    pub(super) message: Option<BoxedMessage>,
     pub(super) priority: Priority,
     /// `None` once the close of the queue has woken the sender.
     pub(super) waker: Option<Waker>,
@@ -93,7 +94,7 @@ pub(super) enum Admission {
     DropIncoming(DeadLetterReason),
 }
 
-impl<M, X, U> QueueState<Messages<M, X>, U> {
+impl<M, U> QueueState<Messages<M>, U> {
     #[inline]
     pub(super) fn new(kind: Mailbox) -> Self {
         let lanes = match kind.overflow {

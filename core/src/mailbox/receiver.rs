@@ -1,16 +1,36 @@
-//! What needs no message type: how the receiver parks, how the queue is closed, and the two halves
-//! of a slow push around the message itself.
+//! The receiver's side of a queue: how it takes messages, parks, and closes the queue. All of it is
+//! compiled once for all message types.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
+use crate::mailbox::control;
 use crate::mailbox::control::PollState;
-use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::{AnyQueue, QueueOf, WhenFull, WithoutMessage};
-use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
-use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Priority, control};
+use crate::mailbox::messages::Taken;
+use crate::mailbox::queue::{AnyQueue, QueueOf};
+use crate::mailbox::queue_state::{AnyQueueState, ReceiverState};
+use crate::mailbox::slot::Batch;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
+
+/// What `refill` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refill {
+    /// The batch has messages.
+    Messages,
+    /// The control word has bits to process.
+    Control,
+    /// The queue is closed and empty.
+    Ended,
+}
+
+/// What `refill` does if there is no message.
+enum WithoutMessage {
+    Control,
+    Ended,
+    AdmitSends,
+    Park,
+    CheckAgain,
+}
 
 impl<S: ?Sized, U, H> QueueOf<S, U, H> {
     /// Returns true if nothing has arrived since the receiver parked early, so it may return
@@ -22,44 +42,83 @@ impl<S: ?Sized, U, H> QueueOf<S, U, H> {
 }
 
 impl<U: Default, H> AnyQueue<U, H> {
-    /// Before a message is pushed: admits waiting sends, then decides about the message. Returns
-    /// `None` if it must wait for room.
-    pub(super) fn begin_push(
-        &self,
-        state: &mut AnyQueueState<U>,
-        priority: Priority,
-        when_full: &mut WhenFull,
-        to_wake: &mut Vec<Waker>,
-    ) -> Result<Option<Admission>, SendError<()>> {
-        let room = self.admit_first(state, to_wake);
-        let may_drop = matches!(when_full, WhenFull::Drop);
-        match (state.admit_message(room, priority, may_drop), when_full) {
-            (Err(SendError::Full(())), WhenFull::Wait(_)) => Ok(None),
-            (admitted, _) => admitted.map(Some),
-        }
+    /// Returns true if the receiver may take a single message and park at once.
+    #[inline]
+    pub(super) fn may_take_single(&self, state: &AnyQueueState<U>) -> bool {
+        // The end of a backlog is reported by a batch.
+        !(state.closed | state.high_water_reported) && self.control_word() == 0 && state.no_send_waits()
     }
 
-    /// Admits waiting sends. Returns the room that is left: if a send still waits, there is none.
-    pub(super) fn admit_first(&self, state: &mut AnyQueueState<U>, to_wake: &mut Vec<Waker>) -> u32 {
+    /// After a single message was taken: counts it, and parks the receiver. Returns the waker it
+    /// replaces, to be dropped outside the lock.
+    #[inline]
+    pub(super) fn finish_single(&self, state: &mut AnyQueueState<U>, waker: &Waker) -> Option<Waker> {
+        state.last_batch_len = 1;
+        self.count_taken();
+        state.refresh_credits(&self.taken, &self.control_word);
+        state.receiver = ReceiverState::Idle;
+        state.store_waker(waker)
+    }
+
+    /// Fills `batch`, which must be empty. If there is nothing to take and `may_park` is true,
+    /// parks the receiver.
+    pub(crate) fn refill(&self, batch: &mut dyn Batch, may_park: bool, waker: &Waker) -> Poll<Refill> {
         loop {
-            to_wake.extend(self.admit_locked(state));
-            // The receiver may have taken a message since. Its room belongs to a waiting send.
-            let room = state.room(&self.taken);
-            if room == 0 || state.closed || state.no_send_waits() {
-                return room;
+            let (mut replaced, mut old_context) = (None, None);
+            let found = self.state.with(|state| {
+                match state.messages.take_batch(batch, &mut state.last_batch_len) {
+                    Taken::Nothing => {}
+                    taken => {
+                        if taken == Taken::Cold {
+                            old_context = state.take_context();
+                        }
+                        state.refresh_credits(&self.taken, &self.control_word);
+                        return None;
+                    }
+                }
+                let next = self.without_message(state, may_park);
+                if let WithoutMessage::Park = next {
+                    state.messages.keep_small_chunk(batch);
+                    state.refresh_credits(&self.taken, &self.control_word);
+                    replaced = state.store_waker(waker);
+                }
+                Some(next)
+            });
+            drop(replaced);
+            drop(old_context);
+            match found {
+                None => {
+                    // The oldest message goes last, because the batch is popped from its end.
+                    batch.reverse();
+                    return Poll::Ready(Refill::Messages);
+                }
+                Some(WithoutMessage::Control) => return Poll::Ready(Refill::Control),
+                Some(WithoutMessage::Ended) => return Poll::Ready(Refill::Ended),
+                Some(WithoutMessage::AdmitSends) => self.admit(),
+                Some(WithoutMessage::Park) => {
+                    batch.free();
+                    return Poll::Pending;
+                }
+                Some(WithoutMessage::CheckAgain) => return Poll::Pending,
             }
         }
     }
 
-    /// After a message was pushed. Stores the waker of an idle receiver in `receiver`.
-    pub(super) fn finish_push(&self, state: &mut AnyQueueState<U>, receiver: &mut Option<Waker>) -> Option<HighWater> {
-        state.refresh_credits(&self.taken, &self.control_word);
-        *receiver = state.unpark_if_idle();
-        state.check_high_water(&self.taken, &self.control_word)
+    /// Takes the remaining messages after the exit into `batch`, part by part, oldest last. Ready
+    /// with false after the last part. Parks the receiver while messages are still being made.
+    pub(crate) fn poll_remaining(&self, batch: &mut dyn Batch, waker: &Waker) -> Poll<bool> {
+        let mut replaced = None;
+        let polled = self.state.with(|state| match state.messages.take_batch(batch, &mut state.last_batch_len) {
+            Taken::Nothing => self.without_remaining(state, waker, &mut replaced).map(|()| false),
+            Taken::Chunk | Taken::Cold => Poll::Ready(true),
+        });
+        drop(replaced);
+        batch.reverse();
+        polled
     }
 
     /// Decides what a receiver does that has found no message. It parks only if `may_park`.
-    pub(super) fn without_message(&self, state: &mut AnyQueueState<U>, may_park: bool) -> WithoutMessage {
+    fn without_message(&self, state: &mut AnyQueueState<U>, may_park: bool) -> WithoutMessage {
         state.note_end_of_backlog(&self.taken, &self.control_word);
         if self.control_word() & !control::PASSIVE != 0 {
             return WithoutMessage::Control;

@@ -24,7 +24,7 @@ use crate::base::wakers;
 use crate::events::event::DeadLetterReason;
 use crate::events::instrument::SendContext;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::messages::{OwnerData, Taken};
+use crate::mailbox::messages::MessageStore as _;
 use crate::mailbox::queue::{AnyQueue, MessageQueue};
 use crate::mailbox::queue_state::{Admission, AnyQueueState, ReceiverState};
 use crate::mailbox::send_error::SendError;
@@ -188,7 +188,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     }
 
     /// No message is left: ready if none is being made, else parks the receiver.
-    fn without_remaining(&self, state: &mut AnyQueueState<U>, waker: &Waker, replaced: &mut Option<Waker>) -> Poll<()> {
+    pub(super) fn without_remaining(&self, state: &mut AnyQueueState<U>, waker: &Waker, replaced: &mut Option<Waker>) -> Poll<()> {
         if state.no_reservations() {
             return Poll::Ready(());
         }
@@ -207,7 +207,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     }
 }
 
-impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
+impl<M: Send + 'static, U: Default, H> MessageQueue<M, U, H> {
     /// Fills a reservation. Returns a message that will not be handled: the one that was dropped to
     /// make room, or this one.
     pub(crate) fn fill(&self, reservation: Reservation, message: M, context: Option<SendContext>) -> Option<Rejected<M>> {
@@ -223,11 +223,11 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
                     None
                 }
                 Some(Admission::ReplaceOldest(reason)) => {
-                    let oldest = state.messages.pop_oldest();
+                    let mut slot = Some(message);
+                    state.messages.replace_oldest(&mut slot, at);
                     unused.1 = state.pop_oldest_context();
-                    state.messages.enqueue(message, at);
                     unused.0 = state.push_context(reservation.priority, context);
-                    oldest.map(|oldest| (oldest, Some(reason)))
+                    slot.map(|oldest| (oldest, Some(reason)))
                 }
             };
             state.refresh_credits(&self.taken, &self.control_word);
@@ -236,19 +236,5 @@ impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
         drop(unused);
         wakers::wake_each(waker);
         rejected
-    }
-
-    /// Takes the remaining messages after the exit into `batch`, part by part, oldest last. Ready
-    /// with false after the last part. Parks the receiver while messages are still being made.
-    pub(crate) fn poll_remaining(&self, batch: &mut Vec<M>, waker: &Waker) -> Poll<bool> {
-        let mut replaced = None;
-        let polled =
-            self.state.with(|state| match state.messages.take_batch(batch, &mut state.last_batch_len) != Taken::Nothing {
-                true => Poll::Ready(true),
-                false => self.any().without_remaining(state, waker, &mut replaced).map(|()| false),
-            });
-        drop(replaced);
-        batch.reverse();
-        polled
     }
 }

@@ -6,10 +6,10 @@
 use crate::base::sync::Ordering;
 use crate::base::wakers;
 use crate::events::instrument::SendContext;
-use crate::mailbox::messages::{Messages, OwnerData, WaitingMessage};
-use crate::mailbox::queue::{AnyQueue, MessageQueue};
-use crate::mailbox::queue_state::{AnyQueueState, QueueState, WaitingSend};
+use crate::mailbox::queue::AnyQueue;
+use crate::mailbox::queue_state::{AnyQueueState, WaitingSend};
 use crate::mailbox::send_error::SendError;
+use crate::mailbox::slot::{BoxedMessage, Slot};
 use crate::mailbox::{Priority, control};
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
@@ -23,40 +23,30 @@ pub(crate) enum WaitEnd {
     Closed,
 }
 
-impl<M: Send + 'static, X: OwnerData, U: Default, H> MessageQueue<M, X, U, H> {
-    /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue.
-    pub(crate) fn poll_waiting(&self, key: u64, waker: &Waker) -> Poll<Result<(), SendError<M>>> {
-        match self.any().poll_admitted(key, waker) {
+impl<U: Default, H> AnyQueue<U, H> {
+    /// Polls a waiting send. Returns `Ready(Ok)` once its message is in the queue; after an error
+    /// the message is in `slot`.
+    pub(crate) fn poll_waiting(&self, key: u64, slot: &mut dyn Slot, waker: &Waker) -> Poll<Result<(), SendError<()>>> {
+        match self.poll_admitted(key, waker) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(WaitEnd::Admitted) => Poll::Ready(Ok(())),
-            Poll::Ready(WaitEnd::Closed) => {
-                Poll::Ready(self.withdraw(key).map_or(Ok(()), |message| Err(SendError::Closed(message))))
-            }
+            Poll::Ready(WaitEnd::Closed) if self.withdraw(key, slot) => Poll::Ready(Err(SendError::Closed(()))),
+            Poll::Ready(_) => Poll::Ready(Ok(())),
         }
     }
 
-    /// Takes a message out of the waiting list. Returns `None` if it is already in the queue.
-    pub(crate) fn withdraw(&self, key: u64) -> Option<M> {
-        let (message, rest) = self.state.with(|state| {
-            let withdrawn = state.remove_with_message(key);
-            self.any().refresh_after_admission(state);
+    /// Moves a message from the waiting list to `slot`. Returns false if it is already in the
+    /// queue.
+    pub(crate) fn withdraw(&self, key: u64, slot: &mut dyn Slot) -> bool {
+        let withdrawn = self.state.with(|state| {
+            let withdrawn = state.cold.as_mut().and_then(|cold| cold.waiting.remove(&key));
+            self.refresh_after_admission(state);
             withdrawn
         });
-        wakers::discard(rest.and_then(|rest| rest.waker));
-        message
+        let Some(WaitingSend { message, waker, .. }) = withdrawn else { return false };
+        wakers::discard(waker);
+        message.map(|message| slot.put_boxed(message)).is_some()
     }
-}
 
-impl<M: Send + 'static, X: OwnerData, U: Default> QueueState<Messages<M, X>, U> {
-    /// Removes a waiting send, if it still waits. Returns its message and the rest of it.
-    fn remove_with_message(&mut self, key: u64) -> (Option<M>, Option<WaitingSend>) {
-        let Some(mut waiting) = self.cold.as_mut().and_then(|cold| cold.waiting.remove(&key)) else { return (None, None) };
-        let message = waiting.message.take().and_then(|message| message.downcast().ok());
-        (message.map(|message| *message), Some(waiting))
-    }
-}
-
-impl<U: Default, H> AnyQueue<U, H> {
     /// Polls a waiting send, until its message is in the queue or the queue was closed.
     pub(crate) fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<WaitEnd> {
         // The waker is updated first: a close that comes after the check below wakes it.
@@ -76,7 +66,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     pub(super) fn add_waiting(
         &self,
         state: &mut AnyQueueState<U>,
-        message: Option<WaitingMessage>,
+        message: Option<BoxedMessage>,
         priority: Priority,
         waker: Option<Waker>,
         context: Option<SendContext>,
@@ -176,7 +166,7 @@ impl<U: Default> AnyQueueState<U> {
             Some(message) => {
                 self.accepted = self.accepted.wrapping_add(1);
                 let at = self.position(waiting.priority);
-                self.messages.enqueue_waiting(message, at);
+                self.messages.enqueue_boxed(message, at);
                 drop(self.push_context(waiting.priority, waiting.context));
             }
             None => drop(self.cold().granted.insert(key)),

@@ -5,9 +5,9 @@
 //! letter, once, and the counts agree), A7 (stop, close and cancel), A9 (a receiver sleeps only
 //! while it has nothing to do). The receiver works like the loop of the cell.
 
-use crate::mailbox::queue::WhenFull;
+use crate::mailbox::push::WhenFull;
 use crate::mailbox::send_error::SendError;
-use crate::mailbox::{Mailbox, Priority, control};
+use crate::mailbox::{Mailbox, control};
 use crate::models::{Received, Receiver, block_on, cell, explore, send_against_close, send_against_stop};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -70,7 +70,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         let canceller = thread::spawn(move || to.any().raise(control::CANCEL));
         let mut receiver = Receiver::of(&cell);
         let mailbox = cell.mailbox();
-        drop(block_on(poll_fn(|cx| mailbox.refill(&mut receiver.batch, true, cx.waker()))));
+        drop(block_on(poll_fn(|cx| mailbox.any().refill(&mut receiver.batch, true, cx.waker()))));
         assert_eq!(receiver.batch.pop(), Some(1));
         mailbox.count_taken();
         block_on(poll_fn(|cx| {
@@ -101,11 +101,9 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let pushed = to
-                    .mailbox()
-                    .push_slow(message, Priority::NORMAL, WhenFull::Drop, None)
-                    .unwrap_or_else(|error| panic!("{error}"));
-                pushed.dropped.map(|(dropped, _)| dropped)
+                let (_, dropped) =
+                    to.mailbox().push_message(message, WhenFull::Drop).unwrap_or_else(|error| panic!("{error}"));
+                dropped
             })
         });
         let mut receiver = Receiver::of(&cell);

@@ -34,7 +34,7 @@ use crate::actor::cell::Cell;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::ids::name::Name;
-use crate::mailbox::queue::Refill;
+use crate::mailbox::receiver::Refill;
 use crate::mailbox::{Mailbox, control};
 use crate::tree::Tree;
 use crate::tree::node::{Node, NodeParent};
@@ -217,7 +217,7 @@ impl<M: Send + 'static> Receiver<M> {
                 mailbox.count_handled();
                 return Poll::Ready(Received::Message);
             }
-            match mailbox.refill(&mut self.batch, true, waker) {
+            match mailbox.any().refill(&mut self.batch, true, waker) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Refill::Ended) => return Poll::Ready(Received::End),
                 // As `apply_control` does: a backlog that has ended is reported once.
@@ -259,7 +259,7 @@ impl<M: Send + 'static> Receiver<M> {
                 mailbox.any().count_removed();
                 self.dead_letters.push(message);
             }
-            if !block_on(poll_fn(|cx| mailbox.poll_remaining(&mut self.batch, cx.waker()))) {
+            if !block_on(poll_fn(|cx| mailbox.any().poll_remaining(&mut self.batch, cx.waker()))) {
                 return;
             }
         }

@@ -7,7 +7,7 @@
 
 use crate::actor::cell::Cell;
 use crate::actor::send::Sending;
-use crate::mailbox::queue::WhenFull;
+use crate::mailbox::push::WhenFull;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, Priority, control};
 use crate::models::{ManualRuntime, Received, Receiver, block_on, cell, explore, full_cell, poll_once, send_against_close};
@@ -57,11 +57,11 @@ fn loom_a4_tell_does_not_overtake_a_waiting_send() {
     explore(|| {
         let cell = full_cell();
         let mut receiver = Receiver::of(&cell);
-        assert!(cell.mailbox().refill(&mut receiver.batch, true, Waker::noop()).is_ready());
+        assert!(cell.mailbox().any().refill(&mut receiver.batch, true, Waker::noop()).is_ready());
         let mut sending = Sending::new(&cell, 2);
         assert!(poll_once(&mut sending).is_pending(), "message 1 is not taken yet");
         let to = Arc::clone(&cell);
-        let teller = thread::spawn(move || to.mailbox().push_slow(3, Priority::NORMAL, WhenFull::Fail, None).is_ok());
+        let teller = thread::spawn(move || to.mailbox().push_message(3, WhenFull::Fail).is_ok());
         (0..2).for_each(|_| assert_eq!(receiver.next(), Received::Message));
         teller.join().unwrap();
         assert_eq!(receiver.handled, [1, 2]);
@@ -97,7 +97,7 @@ fn loom_a4_waiting_send_against_a_handler_that_waits() {
         let mut receiver = Receiver::of(&cell);
         let mailbox = cell.mailbox();
         let waker = Waker::noop();
-        assert!(mailbox.refill(&mut receiver.batch, true, waker).is_ready());
+        assert!(mailbox.any().refill(&mut receiver.batch, true, waker).is_ready());
         assert_eq!(receiver.batch.pop(), Some(1));
         mailbox.count_taken();
         assert!(mailbox.any().park_in_handler(waker));

@@ -61,10 +61,9 @@ impl<A: Actor> ActorTask<A> {
     /// it.
     fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
         let Some(signal) = cell.any().mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
-        let options = cell.any().options();
-        let options = options.as_ref().and_then(|options| options.for_messages::<A::Msg>());
-        let map_signals = options.and_then(|options| options.map_signals.as_ref());
-        match map_signals.and_then(|map| map(&signal)) {
+        let mut mapped = None;
+        cell.any().map_signal(&signal, &mut mapped);
+        match mapped {
             Some(message) => {
                 cell.any().mailbox.count_accepted();
                 self.handle_boxed(cell, message, None)

@@ -9,12 +9,13 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::actor_part::ActorPart;
-use crate::actor::cell::member::describe;
 use crate::actor::cell::task::{ActorTask, AnyTask, Retry};
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
+use crate::events::event::DeadLetterReason;
+use core::any::Any;
 use core::future::Future;
 
 impl<A: Actor> ActorTask<A> {
@@ -48,7 +49,7 @@ impl<A: Actor> ActorTask<A> {
         self.has_current = true;
         self.budget -= 1;
         if cell.mailbox.owner_bits & ActorOptions::NOTES_MESSAGES != 0 {
-            self.note_message(cell, &message);
+            self.any().note_message(cell.any(), &message);
         }
         let ActorPart { actor, cx, .. } = &mut self.part;
         handle(actor.as_mut().expect("an incarnation has an actor from its start"), message, cx)
@@ -72,47 +73,58 @@ impl AnyTask {
         }
         let (retries_max, dead_letter) =
             cell.options().map_or((0, false), |options| (options.retries_max, options.dead_letter_failed_messages));
-        let has_copy = self.part.has_copy();
-        if has_copy && may_retry && self.details().attempts < retries_max {
+        let has_copied = self.feed_and_copy().is_some_and(|extra| extra.has_copied());
+        if has_copied && may_retry && self.details().attempts < retries_max {
             cell.mailbox.uncount_taken(1);
-            let below = self.part.retry_copy();
+            let below = self.part.batch().len();
+            self.put_back_copy();
             let details = self.details();
             details.retries.push(Retry { below, attempts: details.attempts + 1 });
-        } else {
-            let dead_letter = has_copy && dead_letter;
-            if dead_letter {
-                cell.mailbox.count_dead_lettered();
-            } else {
-                cell.mailbox.count_failed();
+        } else if has_copied && dead_letter {
+            cell.mailbox.count_dead_lettered();
+            if let Some(extra) = self.feed_and_copy() {
+                cell.dead_letter(extra.copied(), DeadLetterReason::HandlerFailed);
             }
-            self.part.drop_copy(dead_letter);
+        } else {
+            cell.mailbox.count_failed();
+            self.drop_copy(cell);
         }
     }
-}
 
-impl<A: Actor> ActorTask<A> {
+    /// Puts the copy of the current message back into the batch.
+    fn put_back_copy(&mut self) {
+        let Self { details, part, .. } = self;
+        if let Some(extra) = details.as_mut().and_then(|details| details.feed_and_copy.as_mut()) {
+            part.batch().push(extra.copied());
+        }
+    }
+
+    /// Drops the copy of the last message, if there is one.
+    pub(super) fn drop_copy(&mut self, cell: &AnyCell) {
+        if let Some(extra) = self.feed_and_copy().filter(|extra| extra.has_copied()) {
+            cell.discard(extra.copied());
+        }
+    }
+
     /// Before a message is handled: keeps its description and its copy, as far as the options need
     /// them.
     #[cold]
-    fn note_message(&mut self, cell: &Cell<A::Msg>, message: &A::Msg) {
-        let details = self.details();
-        if details.options.is_none() {
-            details.options = cell.any().options();
-        }
-        let options = details.options.clone();
-        let Some(options) = options.as_ref().and_then(|options| options.for_messages::<A::Msg>()) else { return };
+    fn note_message(&mut self, cell: &AnyCell, message: &dyn Any) {
         // The number of messages left in the batch tells a retried message from one that comes in
         // between, such as a mapped signal.
-        let below = self.part.batch.len();
+        let below = self.part.batch().len();
         let details = self.details();
+        if details.options.is_none() {
+            details.options = cell.options();
+        }
         let again = details.retries.pop_if(|retry| retry.below == below);
         details.attempts = again.map_or(0, |retry| retry.attempts);
-        details.description = options.describe.is_some().then(|| describe(Some(options), message));
-        let Some(copy) = options.copy else { return };
+        details.description = details.options.as_deref().and_then(|options| cell.describe_with(options, message));
         // The copy of the previous message is dropped first: if the clone below panics, there is
         // none to retry.
-        let extra = self.part.extra.get_or_insert_default();
-        extra.retry_copy.take().into_iter().for_each(|before| cell.discard(before));
-        extra.retry_copy = Some(copy(message));
+        self.drop_copy(cell);
+        if let Some(extra) = self.feed_and_copy() {
+            extra.copy(message);
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::actor::cell::optional_state::{OptionalState, WATCHED};
 use crate::actor::cell::{AnyCell, Cell, CellHead, CellOf};
-use crate::actor::props::{ActorOptions, MessageOptions};
+use crate::actor::props::ActorOptions;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::base::reason::Reason;
@@ -18,8 +18,10 @@ use crate::events::signal::Signal;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
-use crate::mailbox::queue::{QueueOf, WhenFull};
+use crate::mailbox::push::WhenFull;
+use crate::mailbox::queue::QueueOf;
 use crate::mailbox::send_error::SendError;
+use crate::mailbox::slot::Slot;
 use crate::mailbox::{Mailbox, Priority};
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::facts::MemberFacts;
@@ -33,6 +35,7 @@ use crate::tree::{current, supervision, waits};
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::task::{Poll, Waker};
 
 impl<S: ?Sized> CellOf<S> {
@@ -102,58 +105,102 @@ impl<M: Send + 'static> Cell<M> {
     /// Begins a send: pushes the message, or begins to wait for room.
     #[inline]
     pub(crate) fn begin_send(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
-        if priority != Priority::NORMAL {
-            return self.begin_send_slow(message, priority, waker);
-        }
-        match self.mailbox.push_fast(message) {
-            Ok(()) => Ok(SendStart::Accepted),
-            Err(message) => self.begin_send_slow(message, priority, waker),
-        }
+        let message = match priority {
+            Priority::NORMAL => match self.mailbox.push_fast(message) {
+                Ok(()) => return Ok(SendStart::Accepted),
+                Err(message) => message,
+            },
+            _ => message,
+        };
+        let mut slot = Some(message);
+        self.any().begin_send_slow(&mut slot, priority, waker).map_err(|error| error.with_message_of(&mut slot))
     }
+}
 
-    /// As [`begin_send`](Self::begin_send), after a fast push was not possible.
+impl AnyCell {
+    /// As [`begin_send`](Cell::begin_send), after a fast push was not possible. If the send is
+    /// rejected, the message stays in the slot.
     #[cold]
-    pub(crate) fn begin_send_slow(&self, message: M, priority: Priority, waker: &Waker) -> Result<SendStart, SendError<M>> {
-        let context = self.any().capture();
-        let pushed = match self.mailbox.push_slow(message, priority, WhenFull::Fail, context.clone()) {
-            Err(SendError::Full(message)) => {
-                self.mailbox.push_slow(message, priority, WhenFull::Wait(Some(waker.clone())), context)
+    pub(crate) fn begin_send_slow(
+        &self,
+        slot: &mut dyn Slot,
+        priority: Priority,
+        waker: &Waker,
+    ) -> Result<SendStart, SendError<()>> {
+        let context = self.capture();
+        let pushed = match self.mailbox.push_slow(slot, priority, WhenFull::Fail, context.clone()) {
+            Err(SendError::Full(())) => {
+                self.mailbox.push_slow(slot, priority, WhenFull::Wait(Some(waker.clone())), context)?
             }
-            pushed => pushed,
-        }?;
-        Ok(self.any().after_begin_send(pushed.waiting, pushed.high_water))
+            pushed => pushed?,
+        };
+        Ok(self.after_begin_send(pushed.waiting, pushed.high_water))
     }
 
-    /// Describes a message for records: through `Props::describe`, else by the name of its type.
-    pub(crate) fn describe(&self, message: &M) -> Cow<'static, str> {
-        let options = self.any().options();
-        describe(options.as_ref().and_then(|options| options.for_messages()), message)
+    /// Slow path of a `tell`: the mailbox may be full, and may drop a message. If the message is
+    /// rejected, it stays in the slot.
+    #[cold]
+    pub(crate) fn tell_slow(&self, slot: &mut dyn Slot, priority: Priority, when_full: WhenFull) -> Result<(), SendError<()>> {
+        let pushed = self.mailbox.push_slow(slot, priority, when_full, self.capture())?;
+        if let Some(reason) = pushed.dropped {
+            self.dead_letter_for_sender(slot, reason);
+        }
+        self.report_if_high_water(pushed.high_water);
+        Ok(())
+    }
+
+    /// Describes a message with `Props::describe`, if that is set. It is user code; if it panics,
+    /// the name of the message type is used, as for any other message.
+    pub(super) fn describe_with(&self, options: &ActorOptions, message: &dyn Any) -> Option<Cow<'static, str>> {
+        let options = options.for_messages.as_ref()?;
+        catch::catch(|| options.describe(message)).ok().flatten().map(Cow::Owned)
+    }
+
+    /// Converts a signal to a message in `slot`, with `Props::map_signals` if that is set.
+    pub(super) fn map_signal(&self, signal: &Signal, slot: &mut dyn Slot) {
+        if let Some(options) = self.options()
+            && let Some(options) = &options.for_messages
+        {
+            options.map_signal(signal, slot);
+        }
     }
 
     /// Records a message that was accepted and will not be handled, and drops it. The mailbox has
     /// counted it already.
     #[cold]
-    pub(crate) fn dead_letter(&self, message: M, reason: DeadLetterReason) {
-        if self.node().events().wants(reason.kind()) {
-            let description = self.describe(&message);
-            self.any().report_dead_letter(description, reason);
+    pub(crate) fn dead_letter(&self, slot: &mut dyn Slot, reason: DeadLetterReason) {
+        if let Some(message) = slot.message() {
+            self.record_dead_letter(message, reason);
         }
-        self.discard(message);
+        self.discard(slot);
+    }
+
+    /// Records a message that was accepted and will not be handled. The caller drops it.
+    pub(super) fn record_dead_letter(&self, message: &dyn Any, reason: DeadLetterReason) {
+        if self.node().events().wants(reason.kind()) {
+            let description = self.options().and_then(|options| self.describe_with(&options, message));
+            self.report_dead_letter(description.unwrap_or(Cow::Borrowed(self.mailbox.message_type())), reason);
+        }
     }
 
     /// As [`dead_letter`](Self::dead_letter), called in the poll of a sender. A reply in the
     /// message is answered at once, and not kept for the sender's handler.
     #[cold]
-    pub(crate) fn dead_letter_for_sender(&self, message: M, reason: DeadLetterReason) {
+    pub(crate) fn dead_letter_for_sender(&self, slot: &mut dyn Slot, reason: DeadLetterReason) {
         let mut no_member = None;
         let _outside = current::enter(&mut no_member, Waker::noop());
-        self.dead_letter(message, reason);
+        self.dead_letter(slot, reason);
     }
 
     /// Drops a message. A panic in its drop is recorded as a failure and has no other effect.
-    pub(crate) fn discard(&self, message: M) {
-        if let Err(reason) = catch::catch(|| drop(message)) {
-            self.any().record_failed_drop(reason);
+    pub(crate) fn discard(&self, slot: &mut dyn Slot) {
+        self.drop_value(|| slot.clear());
+    }
+
+    /// Drops a value of a user. A panic is recorded as a failure and has no other effect.
+    pub(super) fn drop_value(&self, drop: impl FnOnce()) {
+        if let Err(reason) = catch::catch(drop) {
+            self.record_failed_drop(reason);
         }
     }
 }
@@ -279,15 +326,6 @@ impl AnyCell {
             word if word & control::WAITING_TO_RESTART != 0 => supervision::waits_for(self.node()).into_iter().collect(),
             _ => Vec::new(),
         }
-    }
-}
-
-/// Describes a message with the option for it, or by the name of its type.
-pub(super) fn describe<M>(options: Option<&MessageOptions<M>>, message: &M) -> Cow<'static, str> {
-    match options.and_then(|options| options.describe.as_ref()) {
-        // `describe` is user code. If it panics, the name of the type is used.
-        Some(describe) => catch::catch(|| describe(message)).map_or_else(|_| type_name::<M>(), Cow::Owned),
-        None => type_name::<M>(),
     }
 }
 

@@ -34,6 +34,7 @@
 //! | `handler_time` | the time of long handlers |
 //! | `instrumented` | the span of a message, for actors that ask for it |
 //! | `factory` | the factory and the task in one allocation |
+//! | `feed_and_copy` | the feed of an actor, and the copy of its current message |
 //! | `facts` | the cell as seen by observers |
 //! | `member` | the cell as seen by senders and by the tree |
 //! | `optional_state` | state that only some actors have |
@@ -50,6 +51,7 @@ pub(crate) mod actor_part;
 pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
+pub(crate) mod feed_and_copy;
 pub(crate) mod facts;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
@@ -67,13 +69,15 @@ use crate::actor::Actor;
 pub(crate) use crate::actor::cell::factory::{into_task, task_factory};
 use crate::actor::cell::guard::Guarded;
 use crate::actor::cell::lifecycle::{Stage, StageEnd};
-use crate::actor::cell::optional_state::{OptionalMessages, OptionalState};
+use crate::actor::cell::optional_state::OptionalState;
 use crate::actor::cell::task::{AnyTask, OwnedTask, Phase};
+use crate::actor::cell::work::Next;
 use crate::base::catch;
 use crate::base::runtime::BoxFuture;
 use crate::mailbox::control;
 use crate::mailbox::messages::{MessageStore, Messages};
-use crate::mailbox::queue::{QueueOf, Refill};
+use crate::mailbox::queue::QueueOf;
+use crate::mailbox::receiver::Refill;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::node::children::Childless;
@@ -98,7 +102,7 @@ pub(crate) struct CellHead {
 }
 
 /// The cell of an actor with messages `M`.
-pub(crate) type Cell<M> = CellOf<Messages<M, OptionalMessages<M>>>;
+pub(crate) type Cell<M> = CellOf<Messages<M>>;
 
 /// The cell of an actor, whatever its message type.
 pub(crate) type AnyCell = CellOf<dyn MessageStore>;
@@ -130,7 +134,7 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory:
         if let Err(reason) = catch::catch(|| drop(factory)) {
             task.0.any().record_failure(cell.any(), reason);
         }
-        if task.0.part.extra.is_some() {
+        if task.0.has_feed_or_copy {
             task.0.any().drop_feed_and_copy(cell.any());
         }
         let member = member.unwrap_or_else(|| Arc::clone(&cell) as Arc<dyn Member>);
@@ -203,14 +207,14 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                 // checks it once.
                 running.task.0.next_message(cell)
             } else {
-                match poll_fn(|cx| running.task.0.poll_work_or_park(cell, cx)).await {
-                    Refill::Single(message) => message,
-                    Refill::Ended => break StageEnd::Closed,
-                    Refill::Control => {
+                match poll_fn(|cx| running.task.0.poll_next(cell, cx)).await {
+                    Next::Single(message) => message,
+                    Next::Found(Refill::Ended) => break StageEnd::Closed,
+                    Next::Found(Refill::Control) => {
                         signals = 0;
                         continue;
                     }
-                    Refill::Messages => {
+                    Next::Found(Refill::Messages) => {
                         cell.begin_batch();
                         continue;
                     }

@@ -1,8 +1,7 @@
-//! [`OptionalState`] and [`OptionalMessages`]: state that only some actors have. The second depends
-//! on the message type.
+//! [`OptionalState`]: state that only some actors have.
 //!
-//! They are attached to the mailbox, in its cold parts, so an actor without any of it needs no
-//! memory for it. They are under the mailbox's lock: nothing is woken, dropped or called there.
+//! It is attached to the mailbox, in its cold part, so an actor without any of it needs no memory
+//! for it. It is under the mailbox's lock: nothing is woken, dropped or called there.
 
 use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::actor::props::ActorOptions;
@@ -12,7 +11,8 @@ use crate::base::runtime::BoxFuture;
 use crate::base::time::Instant;
 use crate::base::work_count;
 use crate::mailbox::control::{BEHAVIOUR, UNANSWERED};
-use crate::mailbox::messages::{OwnerData, OwnerSizes};
+use crate::mailbox::observe::{OwnerData, OwnerSizes};
+use crate::mailbox::slot::Batch;
 use crate::tree::waits::{Edge, Unanswered};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -45,6 +45,7 @@ pub(crate) struct OptionalState {
     incarnation: (u32, usize),
     /// When the backoff before the next incarnation ends.
     restart_at: Option<Instant>,
+    kept: Option<Box<KeptMessages>>,
 }
 
 /// What an observer reads of the optional state.
@@ -61,23 +62,20 @@ pub(super) struct ObservedState {
 
 /// Timers and stash. They are trait objects, so their code is compiled only for actors that use
 /// them.
-pub(crate) struct OptionalMessages<M> {
-    timers: Option<Box<dyn AnyTimers<M>>>,
+#[derive(Default)]
+struct KeptMessages {
+    timers: Option<Box<dyn AnyTimers>>,
     /// The last key of a timer, kept while there are no timers.
     last_timer_key: u64,
-    stash: Option<Box<dyn AnyStash<M>>>,
+    stash: Option<Box<dyn AnyStash>>,
 }
 
-impl<M> Default for OptionalMessages<M> {
-    fn default() -> Self {
-        Self { timers: None, last_timer_key: 0, stash: None }
-    }
-}
-
-impl<M: Send + 'static> OwnerData for OptionalMessages<M> {
+impl OwnerData for OptionalState {
     fn sizes(&self) -> OwnerSizes {
-        let (stashed, timers) = (self.stash.as_ref().map_or(0, |stash| stash.len()), self.timers.as_ref());
-        OwnerSizes { stashed, timers: timers.map_or(0, |timers| timers.len()) }
+        self.kept.as_ref().map_or_else(OwnerSizes::default, |kept| OwnerSizes {
+            stashed: kept.stash.as_ref().map_or(0, |stash| stash.len()),
+            timers: kept.timers.as_ref().map_or(0, |timers| timers.len()),
+        })
     }
 }
 
@@ -92,21 +90,21 @@ pub(crate) struct Stopwatch {
 
 /// The timers, taken out of the lock while they are used. They are put back even if one of their
 /// closures panics.
-struct BorrowedTimers<'a, M: Send + 'static> {
-    cell: &'a Cell<M>,
-    timers: Option<Box<dyn AnyTimers<M>>>,
+struct BorrowedTimers<'a> {
+    cell: &'a AnyCell,
+    timers: Option<Box<dyn AnyTimers>>,
 }
 
-impl<M: Send + 'static> Drop for BorrowedTimers<'_, M> {
+impl Drop for BorrowedTimers<'_> {
     fn drop(&mut self) {
         let Some(timers) = self.timers.take() else { return };
         let (last_key, mut timers) = (timers.last_key(), Some(timers).filter(|timers| !timers.is_empty()));
         if timers.is_some() {
             self.cell.mailbox.set_owner_flag(TIMERS_OR_STASH, true);
         }
-        self.cell.mailbox.with_message_data(|optional| {
-            optional.last_timer_key = last_key;
-            optional.timers = timers.take();
+        self.cell.with_kept(|kept| {
+            kept.last_timer_key = last_key;
+            kept.timers = timers.take();
         });
     }
 }
@@ -218,20 +216,17 @@ impl AnyCell {
         });
         drop(removed);
     }
-}
 
-impl<M: Send + 'static> Cell<M> {
-    /// Runs `f` on the timers outside the lock; there are none before the first call. Only the
-    /// actor's own task calls this.
-    pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
-        let last_key = || self.mailbox.with_message_data(|optional| optional.last_timer_key);
-        let timers = self.take_timers().unwrap_or_else(|| Box::new(Timers::new(last_key())));
-        let mut borrowed = BorrowedTimers { cell: self, timers: Some(timers) };
-        borrowed.timers.as_mut().map(|timers| f(timers.timers())).expect("the timers are borrowed until the end of this call")
+    fn with_kept<R>(&self, f: impl FnOnce(&mut KeptMessages) -> R) -> R {
+        self.mailbox.with_attached(|optional| f(optional.kept.get_or_insert_default()))
+    }
+
+    fn with_kept_if_any<R>(&self, f: impl FnOnce(&mut KeptMessages) -> R) -> Option<R> {
+        self.mailbox.with_attached_if_any(|optional| optional.kept.as_mut().map(|kept| f(kept))).flatten()
     }
 
     /// Polls the timers, if there are any. Returns also whether any is left.
-    pub(super) fn poll_timers(&self, quiet: bool, batch: &mut Vec<M>, cx: &mut Context<'_>) -> (Poll<()>, bool) {
+    pub(super) fn poll_timers(&self, quiet: bool, batch: &mut dyn Batch, cx: &mut Context<'_>) -> (Poll<()>, bool) {
         let mut borrowed = BorrowedTimers { cell: self, timers: self.take_timers() };
         let Some(timers) = &mut borrowed.timers else { return (Poll::Pending, false) };
         let polled = timers.poll(self.node().runtime(), self.mailbox.taken(), quiet, batch, cx);
@@ -239,24 +234,37 @@ impl<M: Send + 'static> Cell<M> {
     }
 
     /// Takes all timers out, for the caller to drop.
-    pub(crate) fn take_timers(&self) -> Option<Box<dyn AnyTimers<M>>> {
-        self.mailbox.with_message_data_if_any(|optional| optional.timers.take()).flatten()
+    pub(crate) fn take_timers(&self) -> Option<Box<dyn AnyTimers>> {
+        self.with_kept_if_any(|kept| kept.timers.take()).flatten()
     }
 
     /// Runs `f` on the stash outside the lock, if there is one. Only the actor's own task calls
     /// this, and `f` calls no user code.
-    pub(crate) fn with_stash<R>(&self, f: impl FnOnce(&mut dyn AnyStash<M>) -> R) -> Option<R> {
+    pub(crate) fn with_stash<R>(&self, f: impl FnOnce(&mut dyn AnyStash) -> R) -> Option<R> {
         let mut stash = self.take_stash()?;
         let result = f(&mut *stash);
         self.set_stash(stash);
         Some(result)
     }
 
-    pub(crate) fn take_stash(&self) -> Option<Box<dyn AnyStash<M>>> {
-        self.mailbox.with_message_data_if_any(|optional| optional.stash.take()).flatten()
+    pub(crate) fn take_stash(&self) -> Option<Box<dyn AnyStash>> {
+        self.with_kept_if_any(|kept| kept.stash.take()).flatten()
     }
 
-    pub(crate) fn set_stash(&self, stash: Box<dyn AnyStash<M>>) {
-        self.mailbox.with_message_data(|optional| optional.stash = Some(stash));
+    pub(crate) fn set_stash(&self, stash: Box<dyn AnyStash>) {
+        self.with_kept(|kept| kept.stash = Some(stash));
+    }
+}
+
+impl<M: Send + 'static> Cell<M> {
+    /// Runs `f` on the timers outside the lock; there are none before the first call. Only the
+    /// actor's own task calls this.
+    pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers<M>) -> R) -> R {
+        let cell = self.any();
+        let new = || Box::new(Timers::<M>::new(cell.with_kept(|kept| kept.last_timer_key)));
+        let timers = cell.take_timers().unwrap_or_else(|| new());
+        let mut borrowed = BorrowedTimers { cell, timers: Some(timers) };
+        let timers = borrowed.timers.as_mut().and_then(|timers| timers.as_any_mut().downcast_mut());
+        f(timers.expect("the timers are borrowed until the end of this call, and are of the actor's message type"))
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::actor_part::{ActorPart, AnyActorPart};
+use crate::actor::cell::feed_and_copy::AnyFeedAndCopy;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
 use crate::actor::cell::restart_wait::RestartWait;
 use crate::actor::cell::{AnyCell, Cell, MESSAGES_PER_POLL_MAX};
@@ -37,6 +38,8 @@ pub(super) struct TaskOf<P: ?Sized> {
     pub(super) has_current: bool,
     pub(super) suspended: bool,
     pub(super) has_timers: bool,
+    /// Whether `details.feed_and_copy` is set.
+    pub(super) has_feed_or_copy: bool,
     pub(super) phase: Phase,
     pub(super) part: P,
 }
@@ -80,6 +83,7 @@ pub(super) struct TaskDetails {
     /// The exit that `stopped` gets, unless the exit kind implies it.
     pub(super) exit: Option<Exit>,
     pub(super) restart_wait: Option<RestartWait>,
+    pub(super) feed_and_copy: Option<Box<dyn AnyFeedAndCopy>>,
 }
 
 /// A retried message: how many messages are below it in the batch, and how often it was tried.
@@ -91,7 +95,8 @@ pub(super) struct Retry {
 impl<A: Actor> ActorTask<A> {
     #[inline]
     fn new(cell: Arc<Cell<A::Msg>>) -> Self {
-        Self {
+        let has_options = cell.mailbox.owner_bits != 0;
+        let mut task = Self {
             details: None,
             budget: MESSAGES_PER_POLL_MAX as u16,
             stage: Stage::Run,
@@ -99,9 +104,14 @@ impl<A: Actor> ActorTask<A> {
             has_current: false,
             suspended: false,
             has_timers: false,
+            has_feed_or_copy: false,
             phase: Phase::NoState,
             part: ActorPart::new(cell),
+        };
+        if has_options {
+            task.any().begin_feed_and_copy();
         }
+        task
     }
 
     /// Returns this task without the actor's type, for code that is compiled once.
@@ -131,6 +141,17 @@ impl<A: Actor> Drop for OwnedTask<A> {
 }
 
 impl AnyTask {
+    /// Takes the feed of an actor that has one, and what copies its messages.
+    #[cold]
+    fn begin_feed_and_copy(&mut self) {
+        let options = self.part.cell().options();
+        let begun = options.as_ref().and_then(|options| options.for_messages.as_ref()?.begin_feed_and_copy());
+        if begun.is_some() {
+            self.has_feed_or_copy = true;
+            self.details().feed_and_copy = begun;
+        }
+    }
+
     /// Suspends or resumes the actor, and reports the change.
     fn set_suspended(&mut self, cell: &AnyCell, suspended: bool) {
         if core::mem::replace(&mut self.suspended, suspended) == suspended {
@@ -206,13 +227,18 @@ impl AnyTask {
 
     /// Settles changes of the stash, if there are any.
     pub(super) fn settle_stash(&mut self, cell: &AnyCell, at: StashedIn) {
-        if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && self.part.settle_stash(at) {
+        if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && cell.settle_stash(self.part.batch(), at) {
             self.has_current = false;
         }
     }
 }
 
 impl<P: ?Sized> TaskOf<P> {
+    /// Returns the feed and the copy, of an actor that has either.
+    pub(super) fn feed_and_copy(&mut self) -> Option<&mut Box<dyn AnyFeedAndCopy>> {
+        self.details.as_mut()?.feed_and_copy.as_mut()
+    }
+
     #[inline]
     pub(super) fn has_state(&self) -> bool {
         self.phase != Phase::NoState

@@ -55,10 +55,11 @@ impl AnyTask {
     #[cold]
     fn drop_timers_and_stash(&mut self, cell: &AnyCell) {
         // The last message is settled already, so any unsettled stash was changed by a hook.
-        self.part.unstash();
+        cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
         self.has_timers = false;
-        if let Err(reason) = self.part.drop_timers() {
+        let timers = cell.take_timers();
+        if let Err(reason) = catch::catch(|| drop(timers)) {
             self.record_failure(cell, reason);
         }
     }
@@ -78,7 +79,7 @@ impl AnyTask {
         let mut member = Some(self.part.member());
         let inside = current::enter(&mut member, Waker::noop());
         self.phase = Phase::NoState;
-        let dropped = self.part.drop_actor();
+        let dropped = catch::catch(|| self.part.drop_actor());
         drop(inside);
         if let Err(reason) = dropped {
             self.record_failure(cell, reason);
@@ -94,7 +95,7 @@ impl AnyTask {
             _ => DeadLetterReason::Stopped,
         };
         for _ in 0..DEAD_LETTERS_PER_POLL_MAX {
-            match self.part.poll_dead_letter(reason, waker) {
+            match self.poll_dead_letter(cell, reason, waker) {
                 Poll::Ready(true) => {}
                 Poll::Ready(false) => {
                     if cell.mailbox.end_backlog() {
@@ -112,9 +113,30 @@ impl AnyTask {
     /// Drops the feed and the copy. They are user values, and each is dropped separately.
     #[cold]
     pub(super) fn drop_feed_and_copy(&mut self, cell: &AnyCell) {
-        for reason in self.part.drop_feed_and_copy().into_iter().flatten() {
-            self.record_failure(cell, reason);
+        let Some(mut extra) = self.details().feed_and_copy.take() else { return };
+        for dropped in [catch::catch(|| extra.drop_feed()), catch::catch(|| extra.copied().clear())] {
+            if let Err(reason) = dropped {
+                self.record_failure(cell, reason);
+            }
         }
+    }
+
+    /// Makes a dead letter of the next remaining message. Returns true if there was one, and parks
+    /// the receiver while a message is still being made.
+    fn poll_dead_letter(&mut self, cell: &AnyCell, reason: DeadLetterReason, waker: &Waker) -> Poll<bool> {
+        let batch = self.part.batch();
+        if batch.len() == 0 {
+            match cell.mailbox.poll_remaining(batch, waker) {
+                Poll::Ready(true) => {}
+                none_or_pending => return none_or_pending,
+            }
+        }
+        if let Some(message) = batch.next() {
+            cell.mailbox.count_removed();
+            cell.record_dead_letter(message, reason);
+            cell.drop_value(|| batch.drop_next());
+        }
+        Poll::Ready(true)
     }
 
     /// The last step: leaves the tree. All user values are dropped before, so no drop runs after
@@ -157,9 +179,9 @@ impl AnyTask {
         cell.mailbox.mark_receiver_gone();
         self.settle_current(cell, false);
         self.drop_behaviour(cell);
-        self.part.unstash();
+        cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
-        while self.part.poll_dead_letter(DeadLetterReason::Cancelled, Waker::noop()) == Poll::Ready(true) {}
+        while self.poll_dead_letter(cell, DeadLetterReason::Cancelled, Waker::noop()) == Poll::Ready(true) {}
         if self.has_state() {
             self.drop_actor(cell);
         }

@@ -132,8 +132,8 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
             Ok(message) => {
                 match self.mailbox().fill(reservation, message, self.any().capture()) {
                     None => {}
-                    Some((message, Some(reason))) => self.dead_letter_for_sender(message, reason),
-                    Some((message, None)) => self.discard(message),
+                    Some((message, Some(reason))) => self.any().dead_letter_for_sender(&mut Some(message), reason),
+                    Some((message, None)) => self.any().discard(&mut Some(message)),
                 }
                 Ok(())
             }

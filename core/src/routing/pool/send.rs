@@ -50,7 +50,11 @@ impl<'a, M: Send + 'static> PoolSend<'a, M> {
     fn take_back(&mut self) -> Option<M> {
         match core::mem::replace(&mut self.stage, SendStage::Done) {
             SendStage::Unsent(message) => Some(message),
-            SendStage::Waiting(worker, key, _edge) => worker.cell().mailbox().withdraw(key),
+            SendStage::Waiting(worker, key, _edge) => {
+                let mut slot = None;
+                worker.cell().any().mailbox().withdraw(key, &mut slot);
+                slot
+            }
             SendStage::Done => None,
         }
     }
@@ -94,18 +98,23 @@ impl<M: Send + 'static> Future for PoolSend<'_, M> {
         }
         match core::mem::replace(&mut this.stage, SendStage::Done) {
             SendStage::Unsent(message) => this.poll_choosing(message, cx.waker()),
-            SendStage::Waiting(worker, key, edge) => match worker.cell().mailbox().poll_waiting(key, cx.waker()) {
-                Poll::Pending => {
-                    this.stage = SendStage::Waiting(worker, key, edge);
-                    Poll::Pending
+            SendStage::Waiting(worker, key, edge) => {
+                let mut slot = None;
+                let polled = worker.cell().any().mailbox().poll_waiting(key, &mut slot, cx.waker());
+                match (polled, slot) {
+                    (Poll::Pending, _) => {
+                        this.stage = SendStage::Waiting(worker, key, edge);
+                        Poll::Pending
+                    }
+                    // The worker has ended, and the message is back.
+                    (Poll::Ready(_), Some(back)) => {
+                        drop(edge);
+                        this.pool.remove_ended(&worker);
+                        this.poll_choosing(back, cx.waker())
+                    }
+                    (Poll::Ready(_), None) => Poll::Ready(Ok(())),
                 }
-                Poll::Ready(Err(SendError::Closed(back))) => {
-                    drop(edge);
-                    this.pool.remove_ended(&worker);
-                    this.poll_choosing(back, cx.waker())
-                }
-                ready => ready,
-            },
+            }
             SendStage::Done => Poll::Ready(Ok(())),
         }
     }
