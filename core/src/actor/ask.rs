@@ -4,13 +4,13 @@
 //! would close a cycle of asks fails with [`AskError::Cycle`], or is reported as a lint if it has a
 //! timeout.
 
-use crate::actor::cell::Cell;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::cell::member::SendStart;
 use crate::actor::reply::{Reply, ReplySlot};
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::mailbox::Priority;
-use crate::mailbox::waiting_sends::WaitEnd;
+use crate::mailbox::slot::Slot;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
@@ -121,37 +121,60 @@ where
     /// Sends the question to a mailbox that may be full.
     #[cold]
     fn send_slowly(&mut self, message: M, waker: &Waker) -> Poll<Result<T, AskError>> {
-        match self.to.any().begin_send_slow(&mut Some(message), Priority::NORMAL, waker) {
-            Ok(SendStart::Accepted | SendStart::ReceiverBehind) => Poll::Pending,
-            Ok(SendStart::Waits(key)) => {
-                self.details.get_or_insert_default().waiting = Some(key);
-                Poll::Pending
-            }
-            Err(_) => Poll::Ready(Err(self.closed())),
+        match self.to.any().begin_question(&mut Some(message), &mut self.details, waker) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 
     /// Polls an ask whose question waits for room.
     #[cold]
     fn poll_waiting(&mut self, key: u64, waker: &Waker) -> Poll<Result<T, AskError>> {
-        match self.to.any().mailbox().poll_admitted(key, waker) {
-            Poll::Ready(WaitEnd::Closed) => {
-                self.details.get_or_insert_default().waiting = None;
-                // If it cannot be withdrawn, the mailbox was opened again and has accepted it.
-                if self.withdraw(key) {
-                    return Poll::Ready(Err(self.closed()));
-                }
-            }
-            Poll::Ready(WaitEnd::Admitted) => self.details.get_or_insert_default().waiting = None,
-            Poll::Pending => {}
+        if let Err(error) = self.to.any().poll_question(key, &mut None::<M>, &mut self.details, waker) {
+            return Poll::Ready(Err(error));
         }
         // A question that waits may have an error already, such as a wait cycle.
         self.slot.as_ref().map_or(Poll::Pending, |slot| slot.poll(waker))
     }
+}
+
+impl AnyCell {
+    /// Sends the question in `slot`, or begins to wait for room.
+    fn begin_question(
+        &self,
+        slot: &mut dyn Slot,
+        details: &mut Option<Box<AskDetails>>,
+        waker: &Waker,
+    ) -> Result<(), AskError> {
+        match self.begin_send_slow(slot, Priority::NORMAL, waker) {
+            Ok(SendStart::Accepted | SendStart::ReceiverBehind) => {}
+            Ok(SendStart::Waits(key)) => details.get_or_insert_default().waiting = Some(key),
+            Err(_) => return Err(self.closed_to_asks()),
+        }
+        Ok(())
+    }
+
+    /// Polls a question that waits for room. Fails if the mailbox was closed; the question is then
+    /// in `slot`.
+    fn poll_question(
+        &self,
+        key: u64,
+        slot: &mut dyn Slot,
+        details: &mut Option<Box<AskDetails>>,
+        waker: &Waker,
+    ) -> Result<(), AskError> {
+        match self.mailbox().poll_waiting(key, slot, waker) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(sent) => {
+                details.get_or_insert_default().waiting = None;
+                sent.map_err(|_| self.closed_to_asks())
+            }
+        }
+    }
 
     #[cold]
-    fn closed(&self) -> AskError {
-        self.to.node().exit().map_or(AskError::Closed, AskError::from)
+    fn closed_to_asks(&self) -> AskError {
+        self.node().exit().map_or(AskError::Closed, AskError::from)
     }
 }
 

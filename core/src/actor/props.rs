@@ -62,9 +62,15 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 /// ```
 pub struct Props<A: Actor> {
     pub(crate) factory: BoxTaskFactory<A>,
-    mailbox: Mailbox,
-    options: Option<Arc<ActorOptions>>,
-    policy: RestartPolicy,
+    pub(crate) settings: Settings,
+}
+
+/// What props set besides the factory. It does not depend on the actor's type.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) options: Option<Arc<ActorOptions>>,
+    pub(crate) policy: RestartPolicy,
     strategy: Option<Arc<dyn SupervisorStrategy>>,
     sink: Option<Arc<dyn EscalationSink>>,
 }
@@ -148,14 +154,7 @@ impl<A: Actor> Props<A> {
     /// Creates props from a factory, with default options. The factory is called for each
     /// incarnation.
     pub fn new(factory: impl FnMut() -> A + Send + 'static) -> Self {
-        Self {
-            factory: cell::task_factory(factory),
-            mailbox: Mailbox::default(),
-            options: None,
-            policy: RestartPolicy::default(),
-            strategy: None,
-            sink: None,
-        }
+        Self { factory: cell::task_factory(factory), settings: Settings::default() }
     }
 
     /// Creates props for an actor that exists already and cannot be made again, such as the owner
@@ -195,7 +194,7 @@ impl<A: Actor> Props<A> {
     /// Sets the kind of mailbox. Default: [`Mailbox::bounded(1024)`](Mailbox::bounded).
     #[must_use]
     pub fn mailbox(mut self, mailbox: Mailbox) -> Self {
-        self.mailbox = mailbox;
+        self.settings.mailbox = mailbox;
         self
     }
 
@@ -214,7 +213,7 @@ impl<A: Actor> Props<A> {
     /// Leave out data that must not be logged. If `describe` panics, the name of the type is used.
     #[must_use]
     pub fn describe(mut self, describe: impl Fn(&A::Msg) -> String + Send + Sync + 'static) -> Self {
-        self.options().notes_messages = true;
+        self.settings.options().notes_messages = true;
         self.message_options().describe = Some(Box::new(describe));
         self
     }
@@ -228,7 +227,7 @@ impl<A: Actor> Props<A> {
     /// message is started, and `stopped` runs in both cases.
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.options().cancel_grace = Some(CancelGrace::new(grace));
+        self.settings.options().cancel_grace = Some(CancelGrace::new(grace));
         self
     }
 
@@ -241,8 +240,8 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        self.options().retries_max = retries;
-        self.options().notes_messages = true;
+        self.settings.options().retries_max = retries;
+        self.settings.options().notes_messages = true;
         self.message_options().copy = Some(A::Msg::clone);
         self
     }
@@ -255,8 +254,8 @@ impl<A: Actor> Props<A> {
     where
         A::Msg: Clone,
     {
-        self.options().dead_letter_failed_messages = true;
-        self.options().notes_messages = true;
+        self.settings.options().dead_letter_failed_messages = true;
+        self.settings.options().notes_messages = true;
         self.message_options().copy = Some(A::Msg::clone);
         self
     }
@@ -264,7 +263,7 @@ impl<A: Actor> Props<A> {
     /// Sets which exits lead to a restart. Default: [`RestartPolicy::Transient`], only a failure.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
-        self.policy = policy;
+        self.settings.policy = policy;
         self
     }
 
@@ -272,7 +271,7 @@ impl<A: Actor> Props<A> {
     /// system.
     #[must_use]
     pub fn supervise(mut self, strategy: impl SupervisorStrategy) -> Self {
-        self.strategy = Some(Arc::new(strategy));
+        self.settings.strategy = Some(Arc::new(strategy));
         self
     }
 
@@ -282,7 +281,7 @@ impl<A: Actor> Props<A> {
     /// The sink also receives failures escalated further down, unless another sink is set there.
     #[must_use]
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-        self.sink = Some(Arc::new(sink));
+        self.settings.sink = Some(Arc::new(sink));
         self
     }
 
@@ -291,7 +290,7 @@ impl<A: Actor> Props<A> {
     /// Use the same label for all actors of one kind, and few labels: each is one time series.
     #[must_use]
     pub fn label(mut self, label: &'static str) -> Self {
-        self.options().label = Some(label);
+        self.settings.options().label = Some(label);
         self
     }
 
@@ -301,7 +300,7 @@ impl<A: Actor> Props<A> {
     /// Its messages then take a slower path: a few hundred nanoseconds each.
     #[must_use]
     pub fn instrumented(mut self) -> Self {
-        self.options().instrumented = true;
+        self.settings.options().instrumented = true;
         self
     }
 
@@ -310,7 +309,7 @@ impl<A: Actor> Props<A> {
     /// See [`Context::stash`](crate::Context::stash).
     #[must_use]
     pub fn stash_capacity(mut self, capacity: usize) -> Self {
-        self.options().stash_capacity = capacity;
+        self.settings.options().stash_capacity = capacity;
         self
     }
 
@@ -360,10 +359,19 @@ impl<A: Actor> Props<A> {
 
     /// Sets the notice that is notified when `started` has returned.
     pub(crate) fn notify_start(mut self, notice: &Arc<StartNotice>) -> Self {
-        self.options().start_notice = Some(Arc::clone(notice));
+        self.settings.options().start_notice = Some(Arc::clone(notice));
         self
     }
 
+    fn message_options(&mut self) -> &mut MessageOptions<A::Msg> {
+        let options = self.settings.options().for_messages.get_or_insert_with(|| {
+            Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_signals: None, feed: Lock::new(None) })
+        });
+        options.as_any_mut().downcast_mut().expect("the options are of the actor's message type")
+    }
+}
+
+impl Settings {
     fn options(&mut self) -> &mut ActorOptions {
         let options = self.options.get_or_insert_with(|| {
             Arc::new(ActorOptions {
@@ -379,18 +387,6 @@ impl<A: Actor> Props<A> {
             })
         });
         Arc::get_mut(options).expect("options are shared only once the actor is spawned")
-    }
-
-    fn message_options(&mut self) -> &mut MessageOptions<A::Msg> {
-        let options = self.options().for_messages.get_or_insert_with(|| {
-            Box::new(MessageOptions::<A::Msg> { describe: None, copy: None, map_signals: None, feed: Lock::new(None) })
-        });
-        options.as_any_mut().downcast_mut().expect("the options are of the actor's message type")
-    }
-
-    /// Returns which exits lead to a restart.
-    pub(crate) fn policy(&self) -> RestartPolicy {
-        self.policy
     }
 
     /// Sets strategy and sink of `node`, if these props have them.
@@ -410,18 +406,10 @@ impl<A: Actor> Props<A> {
     pub(crate) fn is_instrumented(&self) -> bool {
         self.options.as_ref().is_some_and(|options| options.instrumented)
     }
-
-    pub(crate) fn mailbox_kind(&self) -> Mailbox {
-        self.mailbox
-    }
-
-    pub(crate) fn shared_options(&self) -> Option<Arc<ActorOptions>> {
-        self.options.clone()
-    }
 }
 
 impl<A: Actor> fmt::Debug for Props<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Props").field("actor", &core::any::type_name::<A>()).field("mailbox", &self.mailbox).finish()
+        f.debug_struct("Props").field("actor", &core::any::type_name::<A>()).field("mailbox", &self.settings.mailbox).finish()
     }
 }

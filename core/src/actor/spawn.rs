@@ -1,8 +1,8 @@
 //! Spawns actors: one function for systems, supervisors, scopes and actors.
 
 use crate::actor::actor_ref::ActorRef;
-use crate::actor::cell::Cell;
-use crate::actor::props::Props;
+use crate::actor::cell::{AnyCell, Cell};
+use crate::actor::props::{Props, Settings};
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
 use crate::tree::adopt::Refusal;
@@ -52,7 +52,7 @@ pub(crate) fn actor<A: Actor>(
     props: Props<A>,
 ) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
     let tree = parent.node().tree();
-    match prepare(tree, parent, name, &props) {
+    match prepare(tree, parent, name, &props.settings) {
         Ok(cell) => {
             tree.runtime.spawn(cell::into_task(props.factory, Arc::clone(&cell)));
             Ok(ActorRef::new(cell))
@@ -61,26 +61,37 @@ pub(crate) fn actor<A: Actor>(
     }
 }
 
+/// Creates the cell of an actor and adds it to the tree.
 #[inline]
-fn prepare<A: Actor>(
+fn prepare<M: Send + 'static>(
     tree: &Tree,
     parent: &Arc<dyn Member>,
     name: Option<&str>,
-    props: &Props<A>,
-) -> Result<Arc<Cell<A::Msg>>, Refusal> {
-    let kind = props.mailbox_kind();
-    if kind.capacity == 0 {
+    settings: &Settings,
+) -> Result<Arc<Cell<M>>, Refusal> {
+    if settings.mailbox.capacity == 0 {
         return Err(Refusal::ZeroCapacity);
     }
-    let node = new_node(tree, parent, name)?.with_policy(props.policy());
-    let cell = Arc::new(Cell::new(node, kind, props.shared_options()));
-    if tree.instrument.is_some() && (tree.instruments_all || props.is_instrumented()) {
-        cell.any().mailbox().carry_contexts();
+    let node = new_node(tree, parent, name)?.with_policy(settings.policy);
+    let cell = Arc::new(Cell::new(node, settings));
+    if tree.instrument.is_some() {
+        carry_contexts(tree, cell.any(), settings);
     }
-    props.apply_supervision(cell.node());
+    settings.apply_supervision(cell.node());
     if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
-        let child = Arc::clone(&cell) as Arc<dyn Member>;
-        supervision::call_hook(&child, |strategy, child| strategy.before_start(child));
+        call_before_start(&(Arc::clone(&cell) as Arc<dyn Member>));
     }
     Ok(cell)
+}
+
+#[cold]
+fn carry_contexts(tree: &Tree, cell: &AnyCell, settings: &Settings) {
+    if tree.instruments_all || settings.is_instrumented() {
+        cell.mailbox().carry_contexts();
+    }
+}
+
+#[cold]
+fn call_before_start(child: &Arc<dyn Member>) {
+    supervision::call_hook(child, |strategy, child| strategy.before_start(child));
 }

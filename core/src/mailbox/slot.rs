@@ -76,7 +76,9 @@ impl<M: Send + 'static> Batch for Vec<M> {
     }
 
     fn push(&mut self, slot: &mut dyn Slot) {
-        self.extend(typed(slot).and_then(Option::take));
+        if let Some(message) = typed(slot).and_then(Option::take) {
+            self.push(message);
+        }
     }
 
     fn next(&self) -> Option<&dyn Any> {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
 /// How the wait of a send has ended.
-pub(crate) enum WaitEnd {
+enum WaitEnd {
     /// Its message is in the queue.
     Admitted,
     /// The queue was closed. The sender must withdraw its message; if it cannot, the queue was
@@ -48,7 +48,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     }
 
     /// Polls a waiting send, until its message is in the queue or the queue was closed.
-    pub(crate) fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<WaitEnd> {
+    fn poll_admitted(&self, key: u64, waker: &Waker) -> Poll<WaitEnd> {
         // The waker is updated first: a close that comes after the check below wakes it.
         if !self.update_waker(key, waker) {
             return Poll::Ready(WaitEnd::Admitted);

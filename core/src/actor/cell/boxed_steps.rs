@@ -7,12 +7,14 @@
 
 use crate::actor::Actor;
 use crate::actor::cell::instrumented::Instrumented;
-use crate::actor::cell::task::ActorTask;
-use crate::actor::cell::{Cell, SIGNALS_IN_A_ROW_MAX};
+use crate::actor::cell::task::{ActorTask, AnyTask};
+use crate::actor::cell::{AnyCell, Cell, SIGNALS_IN_A_ROW_MAX};
 use crate::actor::stash::StashedIn;
 use crate::base::runtime::BoxFuture;
 use crate::events::instrument::SendContext;
+use crate::events::signal::Signal;
 use crate::mailbox::control;
+use crate::mailbox::slot::Slot;
 use alloc::boxed::Box;
 
 /// A step of the loop that few actors take.
@@ -26,53 +28,67 @@ pub(super) enum BoxedStep {
 /// The boxed future of user code for a message or a signal.
 type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
 
-impl<A: Actor> ActorTask<A> {
+impl AnyTask {
     /// Returns the next boxed step, if the control word announces one and the budget of this poll
     /// allows it.
     #[cold]
-    pub(super) fn next_boxed_step(&mut self, word: u32, signals: &mut u32) -> Option<BoxedStep> {
+    pub(super) fn next_boxed_step(&mut self, cell: &AnyCell, word: u32) -> Option<BoxedStep> {
+        let taken = cell.mailbox.taken() as u32;
+        if self.signals_began_at != taken {
+            (self.signals_in_a_row, self.signals_began_at) = (0, taken);
+        }
         if self.budget == 0 {
             None
-        } else if word & control::SIGNALS != 0 && *signals < SIGNALS_IN_A_ROW_MAX {
-            *signals += 1;
+        } else if word & control::SIGNALS != 0 && u32::from(self.signals_in_a_row) < SIGNALS_IN_A_ROW_MAX {
+            self.signals_in_a_row += 1;
             Some(BoxedStep::Signal)
-        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0 && !self.part.batch.is_empty() && !self.suspended {
-            *signals = 0;
+        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0 && !self.part.batch_is_empty() && !self.suspended {
             Some(BoxedStep::Message)
         } else {
             None
         }
     }
+}
 
-    /// Begins a boxed step.
+impl AnyCell {
+    /// Takes the next signal, if it is still queued. If `Props::map_signals` converts it, the
+    /// message is in `slot`, and counts as accepted.
+    fn next_signal(&self, slot: &mut dyn Slot) -> Option<Signal> {
+        let signal = self.mailbox.pop_signal()?;
+        self.map_signal(&signal, slot);
+        if slot.message().is_none() {
+            return Some(signal);
+        }
+        self.mailbox.count_accepted();
+        None
+    }
+}
+
+impl<A: Actor> ActorTask<A> {
+    /// Begins a boxed step. Not inlined, because few actors have any.
+    #[inline(never)]
     pub(super) fn begin_boxed_step<'a>(&'a mut self, cell: &'a Cell<A::Msg>, step: BoxedStep) -> Handling<'a, A> {
+        let (mut message, mut sent) = (None, None);
         match step {
-            BoxedStep::Signal => self.next_signal(cell),
+            BoxedStep::Signal => {
+                if let Some(signal) = cell.any().next_signal(&mut message) {
+                    self.budget -= 1;
+                    let actor = self.part.actor.as_mut().expect("an incarnation has an actor from its start");
+                    return Box::pin(actor.signal(signal, &mut self.part.cx));
+                }
+            }
             BoxedStep::Message => {
-                let message = self.part.batch.pop().expect("checked before");
+                message = self.part.batch.pop();
                 // A message from the mailbox is below all messages that the actor added itself.
-                let sent = if self.part.batch.is_empty() { cell.any().mailbox.taken_context() } else { None };
-                self.handle_boxed(cell, message, sent)
+                if self.part.batch.is_empty() {
+                    sent = cell.any().mailbox.taken_context();
+                }
             }
         }
-    }
-
-    /// Begins the next signal if it is still queued, as a message if `Props::map_signals` converts
-    /// it.
-    fn next_signal<'a>(&'a mut self, cell: &'a Cell<A::Msg>) -> Handling<'a, A> {
-        let Some(signal) = cell.any().mailbox.pop_signal() else { return Box::pin(core::future::ready(Ok(()))) };
-        let mut mapped = None;
-        cell.any().map_signal(&signal, &mut mapped);
-        match mapped {
-            Some(message) => {
-                cell.any().mailbox.count_accepted();
-                self.handle_boxed(cell, message, None)
-            }
-            None => {
-                self.budget -= 1;
-                let actor = self.part.actor.as_mut().expect("an incarnation has an actor from its start");
-                Box::pin(actor.signal(signal, &mut self.part.cx))
-            }
+        match message {
+            Some(message) => self.handle_boxed(cell, message, sent),
+            // The signal is no longer queued.
+            None => Box::pin(core::future::ready(Ok(()))),
         }
     }
 

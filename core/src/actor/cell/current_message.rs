@@ -19,6 +19,12 @@ use core::any::Any;
 use core::future::Future;
 
 impl<A: Actor> ActorTask<A> {
+    /// Returns true if the batch has a message that the actor may handle now.
+    #[inline]
+    pub(super) fn may_take_next(&self) -> bool {
+        !self.part.batch.is_empty() && !self.suspended && self.budget > 0
+    }
+
     /// Takes the next message of the batch, which must not be empty.
     #[inline]
     pub(super) fn next_message(&mut self, cell: &Cell<A::Msg>) -> A::Msg {

@@ -5,7 +5,7 @@
 
 use crate::actor::cell::optional_state::{OptionalState, WATCHED};
 use crate::actor::cell::{AnyCell, Cell, CellHead, CellOf};
-use crate::actor::props::ActorOptions;
+use crate::actor::props::{ActorOptions, Settings};
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::base::reason::Reason;
@@ -22,7 +22,7 @@ use crate::mailbox::push::WhenFull;
 use crate::mailbox::queue::QueueOf;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::slot::Slot;
-use crate::mailbox::{Mailbox, Priority};
+use crate::mailbox::Priority;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::facts::MemberFacts;
 use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
@@ -87,11 +87,11 @@ impl AnyCell {
 
 impl<M: Send + 'static> Cell<M> {
     #[inline]
-    pub(crate) fn new(node: Node, mailbox: Mailbox, options: Option<Arc<ActorOptions>>) -> Self {
-        let bits = options.as_deref().map_or(0, ActorOptions::bits);
-        let cell = Self { mailbox: QueueOf::new(mailbox, CellHead { node }, bits) };
-        if let Some(options) = options {
-            cell.any().set_options(options);
+    pub(crate) fn new(node: Node, settings: &Settings) -> Self {
+        let bits = settings.options.as_deref().map_or(0, ActorOptions::bits);
+        let cell = Self { mailbox: QueueOf::new(settings.mailbox, CellHead { node }, bits) };
+        if let Some(options) = &settings.options {
+            cell.any().set_options(Arc::clone(options));
         }
         cell
     }

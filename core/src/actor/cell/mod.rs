@@ -187,14 +187,13 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
         }
         cell.begin_batch();
         running.task.0.phase = Phase::Busy;
-        let mut signals = 0;
         let end = loop {
             let word = cell.mailbox.control_word();
             if word != 0 {
                 if let Some(end) = running.task.0.any().apply_control(cell, word) {
                     break end;
                 }
-                if let Some(step) = running.task.0.next_boxed_step(word, &mut signals) {
+                if let Some(step) = running.task.0.any().next_boxed_step(cell.any(), word) {
                     if let Err(error) = running.task.0.begin_boxed_step(cell, step).await {
                         return StageEnd::failed(error);
                     }
@@ -202,7 +201,7 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                     continue;
                 }
             }
-            let message = if !running.task.0.part.batch.is_empty() && !running.task.0.suspended && running.task.0.budget > 0 {
+            let message = if running.task.0.may_take_next() {
                 // Nothing is written between the check of the batch and the pop, so the compiler
                 // checks it once.
                 running.task.0.next_message(cell)
@@ -211,7 +210,7 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                     Next::Single(message) => message,
                     Next::Found(Refill::Ended) => break StageEnd::Closed,
                     Next::Found(Refill::Control) => {
-                        signals = 0;
+                        running.task.0.signals_in_a_row = 0;
                         continue;
                     }
                     Next::Found(Refill::Messages) => {
@@ -220,7 +219,6 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                     }
                 }
             };
-            signals = 0;
             if let Err(error) = running.task.0.handle_message(cell, message).await {
                 return StageEnd::failed(error);
             }

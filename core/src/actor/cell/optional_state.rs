@@ -118,6 +118,7 @@ impl<S: ?Sized> CellOf<S> {
 }
 
 impl AnyCell {
+    #[cold]
     pub(super) fn set_options(&self, options: Arc<ActorOptions>) {
         self.mailbox.with_attached(|optional| optional.options = Some(options));
     }

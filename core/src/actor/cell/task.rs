@@ -41,6 +41,10 @@ pub(super) struct TaskOf<P: ?Sized> {
     /// Whether `details.feed_and_copy` is set.
     pub(super) has_feed_or_copy: bool,
     pub(super) phase: Phase,
+    /// The number of signals handled since the last message was taken.
+    pub(super) signals_in_a_row: u8,
+    /// The count of taken messages when these signals began.
+    pub(super) signals_began_at: u32,
     pub(super) part: P,
 }
 
@@ -106,6 +110,8 @@ impl<A: Actor> ActorTask<A> {
             has_timers: false,
             has_feed_or_copy: false,
             phase: Phase::NoState,
+            signals_in_a_row: 0,
+            signals_began_at: 0,
             part: ActorPart::new(cell),
         };
         if has_options {

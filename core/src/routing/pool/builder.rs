@@ -68,7 +68,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
     ) -> Self {
         let factory = move |index: usize| {
             let props = props(index);
-            if props.mailbox_kind().capacity == 0 {
+            if props.settings.mailbox.capacity == 0 {
                 return Err(Refusal::ZeroCapacity);
             }
             let start =
