@@ -4,8 +4,8 @@
 //! would close a cycle of asks fails with [`AskError::Cycle`], or is reported as a lint if it has a
 //! timeout.
 
-use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::cell::member::SendStart;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::reply::{Reply, ReplySlot};
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::events::event::{Event, EventKinds, Lint};

@@ -188,7 +188,12 @@ impl<U: Default, H> AnyQueue<U, H> {
     }
 
     /// No message is left: ready if none is being made, else parks the receiver.
-    pub(super) fn without_remaining(&self, state: &mut AnyQueueState<U>, waker: &Waker, replaced: &mut Option<Waker>) -> Poll<()> {
+    pub(super) fn without_remaining(
+        &self,
+        state: &mut AnyQueueState<U>,
+        waker: &Waker,
+        replaced: &mut Option<Waker>,
+    ) -> Poll<()> {
         if state.no_reservations() {
             return Poll::Ready(());
         }

@@ -101,8 +101,7 @@ fn loom_a4_drop_oldest_against_the_receiver() {
         let senders = [1, 2].map(|message| {
             let to = Arc::clone(&cell);
             thread::spawn(move || {
-                let (_, dropped) =
-                    to.mailbox().push_message(message, WhenFull::Drop).unwrap_or_else(|error| panic!("{error}"));
+                let (_, dropped) = to.mailbox().push_message(message, WhenFull::Drop).unwrap_or_else(|error| panic!("{error}"));
                 dropped
             })
         });

@@ -37,12 +37,15 @@ impl AnyTask {
         if self.signals_began_at != taken {
             (self.signals_in_a_row, self.signals_began_at) = (0, taken);
         }
-        if self.budget == 0 {
+        if self.turns.is_spent() {
             None
         } else if word & control::SIGNALS != 0 && u32::from(self.signals_in_a_row) < SIGNALS_IN_A_ROW_MAX {
             self.signals_in_a_row += 1;
             Some(BoxedStep::Signal)
-        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0 && !self.part.batch_is_empty() && !self.suspended {
+        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0
+            && !self.part.batch_is_empty()
+            && !self.turns.is_suspended()
+        {
             Some(BoxedStep::Message)
         } else {
             None
@@ -72,7 +75,7 @@ impl<A: Actor> ActorTask<A> {
         match step {
             BoxedStep::Signal => {
                 if let Some(signal) = cell.any().next_signal(&mut message) {
-                    self.budget -= 1;
+                    self.turns.spend();
                     let actor = self.part.actor.as_mut().expect("an incarnation has an actor from its start");
                     return Box::pin(actor.signal(signal, &mut self.part.cx));
                 }
@@ -112,7 +115,7 @@ impl<A: Actor> ActorTask<A> {
 
     /// Finishes a boxed step. If it was a message, it counts as handled.
     pub(super) fn finish_boxed_step(&mut self, cell: &Cell<A::Msg>) {
-        if self.has_current {
+        if self.turns.has_current() {
             self.finish_current(cell);
         } else {
             self.any().settle_stash(cell, StashedIn::Hook);

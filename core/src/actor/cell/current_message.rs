@@ -22,7 +22,7 @@ impl<A: Actor> ActorTask<A> {
     /// Returns true if the batch has a message that the actor may handle now.
     #[inline]
     pub(super) fn may_take_next(&self) -> bool {
-        !self.part.batch.is_empty() && !self.suspended && self.budget > 0
+        !self.part.batch.is_empty() && self.turns.may_begin()
     }
 
     /// Takes the next message of the batch, which must not be empty.
@@ -52,8 +52,7 @@ impl<A: Actor> ActorTask<A> {
         message: A::Msg,
         handle: impl FnOnce(&'a mut A, A::Msg, &'a mut Context<A>) -> F,
     ) -> F {
-        self.has_current = true;
-        self.budget -= 1;
+        self.turns.begin_message();
         if cell.mailbox.owner_bits & ActorOptions::NOTES_MESSAGES != 0 {
             self.any().note_message(cell.any(), &message);
         }
@@ -65,7 +64,7 @@ impl<A: Actor> ActorTask<A> {
     #[inline]
     pub(super) fn finish_current(&mut self, cell: &Cell<A::Msg>) {
         cell.mailbox.count_handled();
-        self.has_current = false;
+        self.turns.end_message();
     }
 }
 
@@ -73,8 +72,8 @@ impl AnyTask {
     /// Settles the message whose handler did not finish: it is retried if allowed, else it counts
     /// as failed or becomes a dead letter.
     pub(super) fn settle_current(&mut self, cell: &AnyCell, may_retry: bool) {
-        self.settle_stash(cell, if self.has_current { StashedIn::Unfinished } else { StashedIn::Hook });
-        if !core::mem::take(&mut self.has_current) {
+        self.settle_stash(cell, if self.turns.has_current() { StashedIn::Unfinished } else { StashedIn::Hook });
+        if !self.turns.take_current() {
             return;
         }
         let (retries_max, dead_letter) =

@@ -15,6 +15,7 @@ use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint, Recovery};
 use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
+use crate::mailbox::Priority;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::high_water::HighWater;
@@ -22,7 +23,6 @@ use crate::mailbox::push::WhenFull;
 use crate::mailbox::queue::QueueOf;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::slot::Slot;
-use crate::mailbox::Priority;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::facts::MemberFacts;
 use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
@@ -129,9 +129,7 @@ impl AnyCell {
     ) -> Result<SendStart, SendError<()>> {
         let context = self.capture();
         let pushed = match self.mailbox.push_slow(slot, priority, WhenFull::Fail, context.clone()) {
-            Err(SendError::Full(())) => {
-                self.mailbox.push_slow(slot, priority, WhenFull::Wait(Some(waker.clone())), context)?
-            }
+            Err(SendError::Full(())) => self.mailbox.push_slow(slot, priority, WhenFull::Wait(Some(waker.clone())), context)?,
             pushed => pushed?,
         };
         Ok(self.after_begin_send(pushed.waiting, pushed.high_water))

@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `task` | `ActorTask`: the data of the task, and how it applies control |
 //! | `actor_part` | the part of the task that depends on the actor's type |
+//! | `turns` | the budget of a poll, suspended or not, current message or none, in one word |
 //! | `work` | where the next message comes from: mailbox, timers, feed |
 //! | `current_message` | the message that is being handled, until it is settled |
 //! | `boxed_steps` | signals and behaviours, which few actors use |
@@ -40,9 +41,9 @@
 //! | `optional_state` | state that only some actors have |
 //!
 //! Invariants:
-//! 1. A message is in exactly one place: mailbox, stash, batch, or current. `has_current` is true
-//!    from the moment it left the batch until its handler returned `Ok`, so the code that ends an
-//!    incarnation knows whether a message must be settled.
+//! 1. A message is in exactly one place: mailbox, stash, batch, or current. `Turns::has_current` is
+//!    true from the moment it left the batch until its handler returned `Ok`, so the code that ends
+//!    an incarnation knows whether a message must be settled.
 //! 2. User code runs only inside [`Guarded`], and its future is dropped before the state it borrows
 //!    is touched.
 //! 3. A parked actor has stored its waker and checked the control word after that.
@@ -51,8 +52,8 @@ pub(crate) mod actor_part;
 pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
-pub(crate) mod feed_and_copy;
 pub(crate) mod facts;
+pub(crate) mod feed_and_copy;
 pub(crate) mod guard;
 pub(crate) mod handler_time;
 pub(crate) mod hooks;
@@ -63,6 +64,7 @@ pub(crate) mod optional_state;
 pub(crate) mod restart_wait;
 pub(crate) mod task;
 pub(crate) mod teardown;
+pub(crate) mod turns;
 pub(crate) mod work;
 
 use crate::actor::Actor;
@@ -173,7 +175,7 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
             // Yield between incarnations: a state that fails at once must not block its thread, nor
             // run after a stop.
             poll_fn(|cx| cell.mark_parked(running.task.0.yield_if_spent(cx))).await;
-            running.task.0.budget -= 1;
+            running.task.0.turns.spend();
             if running.task.0.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
                 return running.task.0.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
             }

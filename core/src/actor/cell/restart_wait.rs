@@ -136,7 +136,7 @@ impl AnyTask {
                 cell.node().existing_supervision(Supervision::forget_restarts);
                 self.part.next_incarnation();
                 cell.note_incarnation(self.part.incarnation());
-                self.suspended = false;
+                self.turns.set_suspended(false);
                 self.stage = Stage::Run;
             }
             _ => self.begin_cancelled_exit(cell),

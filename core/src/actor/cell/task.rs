@@ -9,7 +9,8 @@ use crate::actor::cell::actor_part::{ActorPart, AnyActorPart};
 use crate::actor::cell::feed_and_copy::AnyFeedAndCopy;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
 use crate::actor::cell::restart_wait::RestartWait;
-use crate::actor::cell::{AnyCell, Cell, MESSAGES_PER_POLL_MAX};
+use crate::actor::cell::turns::Turns;
+use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
 use crate::events::cause::Exit;
@@ -23,20 +24,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// While sends wait for room, they are admitted after at most this many messages.
-const ADMIT_EVERY: u16 = 32;
+const ADMIT_EVERY: u32 = 32;
 
 /// The data that the actor's task owns. Every idle actor has one, so rarely used fields are in a
 /// box.
 pub(super) struct TaskOf<P: ?Sized> {
     pub(super) details: Option<Box<TaskDetails>>,
-    /// How many more messages and incarnations this poll may begin.
-    pub(super) budget: u16,
+    /// How many more messages and incarnations this poll may begin, whether the actor is suspended,
+    /// and whether a message has left the batch and is not settled.
+    pub(super) turns: Turns,
     pub(super) stage: Stage,
     /// Set once the exit has begun.
     pub(super) exit_kind: Option<ExitKind>,
-    /// Whether a message has left the batch and is not settled.
-    pub(super) has_current: bool,
-    pub(super) suspended: bool,
     pub(super) has_timers: bool,
     /// Whether `details.feed_and_copy` is set.
     pub(super) has_feed_or_copy: bool,
@@ -96,28 +95,32 @@ pub(super) struct Retry {
     pub(super) attempts: u32,
 }
 
+impl TaskDetails {
+    /// Takes the feed of an actor that has one, and what copies its messages. `None` without both.
+    #[cold]
+    fn begin(cell: &AnyCell) -> Option<Box<Self>> {
+        let options = cell.options()?;
+        let begun = options.for_messages.as_ref()?.begin_feed_and_copy()?;
+        Some(Box::new(Self { feed_and_copy: Some(begun), ..Self::default() }))
+    }
+}
+
 impl<A: Actor> ActorTask<A> {
     #[inline]
     fn new(cell: Arc<Cell<A::Msg>>) -> Self {
-        let has_options = cell.mailbox.owner_bits != 0;
-        let mut task = Self {
-            details: None,
-            budget: MESSAGES_PER_POLL_MAX as u16,
+        let details = if cell.mailbox.owner_bits == 0 { None } else { TaskDetails::begin(cell.any()) };
+        Self {
+            has_feed_or_copy: details.is_some(),
+            details,
+            turns: Turns::new(),
             stage: Stage::Run,
             exit_kind: None,
-            has_current: false,
-            suspended: false,
             has_timers: false,
-            has_feed_or_copy: false,
             phase: Phase::NoState,
             signals_in_a_row: 0,
             signals_began_at: 0,
             part: ActorPart::new(cell),
-        };
-        if has_options {
-            task.any().begin_feed_and_copy();
         }
-        task
     }
 
     /// Returns this task without the actor's type, for code that is compiled once.
@@ -147,20 +150,9 @@ impl<A: Actor> Drop for OwnedTask<A> {
 }
 
 impl AnyTask {
-    /// Takes the feed of an actor that has one, and what copies its messages.
-    #[cold]
-    fn begin_feed_and_copy(&mut self) {
-        let options = self.part.cell().options();
-        let begun = options.as_ref().and_then(|options| options.for_messages.as_ref()?.begin_feed_and_copy());
-        if begun.is_some() {
-            self.has_feed_or_copy = true;
-            self.details().feed_and_copy = begun;
-        }
-    }
-
     /// Suspends or resumes the actor, and reports the change.
     fn set_suspended(&mut self, cell: &AnyCell, suspended: bool) {
-        if core::mem::replace(&mut self.suspended, suspended) == suspended {
+        if !self.turns.set_suspended(suspended) {
             return;
         }
         let node = cell.node();
@@ -185,7 +177,7 @@ impl AnyTask {
             cell.report_unstuck();
         }
         if word & control::TIME_HANDLERS != 0 {
-            let handles_next = !self.part.batch_is_empty() && !self.suspended && self.budget > 0;
+            let handles_next = !self.part.batch_is_empty() && self.turns.may_begin();
             cell.time_next_handler(handles_next && word & control::SIGNALS == 0);
         }
         if word & control::CANCEL != 0 {
@@ -225,7 +217,7 @@ impl AnyTask {
             cell.mailbox.clear_bits(control::TIMERS);
             self.has_timers = true;
         }
-        if word & control::WAITING_SENDS != 0 && self.budget.is_multiple_of(ADMIT_EVERY) {
+        if word & control::WAITING_SENDS != 0 && self.turns.left().is_multiple_of(ADMIT_EVERY) {
             cell.mailbox.admit();
         }
         None
@@ -234,7 +226,7 @@ impl AnyTask {
     /// Settles changes of the stash, if there are any.
     pub(super) fn settle_stash(&mut self, cell: &AnyCell, at: StashedIn) {
         if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && cell.settle_stash(self.part.batch(), at) {
-            self.has_current = false;
+            self.turns.end_message();
         }
     }
 }

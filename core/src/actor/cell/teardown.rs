@@ -156,7 +156,7 @@ impl AnyTask {
     #[cold]
     pub(super) fn record_failure(&self, cell: &AnyCell, reason: Reason) -> FailureInfo {
         let mut failure = cell.node().failure(self.part.incarnation(), reason);
-        if self.has_current {
+        if self.turns.has_current() {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
             failure = failure.with_message(described.unwrap_or_else(|| Cow::Borrowed(cell.mailbox.message_type())));
         }

@@ -1,6 +1,6 @@
 //! Where the next message comes from: the batch, then the mailbox and due timers, then the feed.
 //!
-//! If none of them has a message, the actor parks. `budget` limits how many messages one poll
+//! If none of them has a message, the actor parks. `Turns` limits how many messages one poll
 //! handles; when it is used up, the task yields.
 
 use crate::actor::Actor;
@@ -14,7 +14,7 @@ use core::task::{Context, Poll};
 
 /// An actor that has handled this many messages in one poll checks once more before it goes idle,
 /// because the sender is probably still sending.
-const BUSY: u16 = 32;
+const BUSY: u32 = 32;
 
 /// What an actor does next.
 pub(super) enum Next<M> {
@@ -50,10 +50,10 @@ impl<A: Actor> ActorTask<A> {
 impl<P: ?Sized> TaskOf<P> {
     /// Yields to other tasks if the budget of this poll is used up.
     pub(super) fn yield_if_spent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.budget > 0 {
+        if !self.turns.is_spent() {
             return Poll::Ready(());
         }
-        self.budget = MESSAGES_PER_POLL_MAX as u16;
+        self.turns.renew();
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -65,7 +65,7 @@ impl<P: ?Sized> TaskOf<P> {
         let is_parked = self.phase == Phase::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only();
         if is_parked {
             self.phase = Phase::Quiet;
-            self.budget = MESSAGES_PER_POLL_MAX as u16;
+            self.turns.renew();
             cell.mailbox.set_poll_state(PollState::Parked);
         }
         is_parked
@@ -86,9 +86,9 @@ impl AnyTask {
     fn poll_work(&mut self, cell: &AnyCell, cx: &mut Context<'_>) -> Poll<Refill> {
         let found = self.poll_all_sources(cell, cx);
         if found.is_pending() {
-            let idle = self.part.batch_is_empty() && !self.suspended && self.waits_for_messages_only();
+            let idle = self.part.batch_is_empty() && !self.turns.is_suspended() && self.waits_for_messages_only();
             self.phase = if idle { Phase::Quiet } else { Phase::Busy };
-            self.budget = MESSAGES_PER_POLL_MAX as u16;
+            self.turns.renew();
         } else {
             self.phase = Phase::Busy;
         }
@@ -101,10 +101,10 @@ impl AnyTask {
             return Poll::Pending;
         }
         // A close resumes a suspended actor: its queued messages must be handled.
-        if self.suspended && cell.mailbox.is_closed() {
-            self.suspended = false;
+        if self.turns.is_suspended() && cell.mailbox.is_closed() {
+            self.turns.set_suspended(false);
         }
-        if self.suspended {
+        if self.turns.is_suspended() {
             return cell.mailbox.poll_control(cx.waker()).map(|()| Refill::Control);
         }
         // The copy of the last message is not kept while the actor waits for the next.
@@ -117,7 +117,7 @@ impl AnyTask {
         }
         // After that many messages the sender is probably still sending: checking once more before
         // parking saves it a wake-up.
-        let may_park = MESSAGES_PER_POLL_MAX as u16 - self.budget < BUSY;
+        let may_park = MESSAGES_PER_POLL_MAX - self.turns.left() < BUSY;
         let found = cell.mailbox.refill(batch, may_park, cx.waker());
         if self.has_timers
             && let Poll::Ready(fired) = self.poll_timers(cell, found.is_pending(), cx)
