@@ -57,8 +57,8 @@ pub(crate) trait MessageStore: Send {
     /// Exchanges it with the message in the slot, which goes into the queue. Returns false if there
     /// was no oldest.
     fn replace_oldest(&mut self, slot: &mut dyn Slot, at: Position) -> bool;
-    /// Moves the oldest messages into `batch`, which must be empty: a full chunk of the backlog, one
-    /// message of the lanes, or the whole chunk, whose length is stored.
+    /// Moves the oldest messages into `batch`, which must be empty: a full chunk of the backlog,
+    /// one message of the lanes, or the whole chunk, whose length is stored.
     fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken;
     /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates
     /// nothing. The rest stays in `batch`, for the caller to free outside the lock.

@@ -1,5 +1,5 @@
-//! [`Slot`] and [`Batch`]: a place for one message and a list of messages, as seen by code that does
-//! not know their type.
+//! [`Slot`] and [`Batch`]: a place for one message and a list of messages, as seen by code that
+//! does not know their type.
 //!
 //! The slow paths of a mailbox are compiled once. They pass a message by its slot, an `Option<M>`
 //! on the stack of the typed caller: taken out when the message moves on, and filled when one comes
