@@ -290,16 +290,11 @@ impl Drop for AskDetails {
 }
 
 impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
-    /// Takes the question back and drops it. Returns false if it is in the queue.
-    fn withdraw(&self, key: u64) -> bool {
-        self.to.any().mailbox().withdraw(key, &mut None::<M>)
-    }
-
     /// Ends all waits: withdraws a question that is not in the queue, and removes the wait edge.
     #[cold]
     fn end_wait(&mut self) {
         if let Some(key) = self.details.take().and_then(|details| details.waiting) {
-            self.withdraw(key);
+            self.to.any().mailbox().withdraw(key, &mut None::<M>);
         }
     }
 }

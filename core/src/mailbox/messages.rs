@@ -1,9 +1,8 @@
 //! [`Messages`]: where a queue keeps its messages, and [`MessageStore`]: the same without the
 //! message type.
 //!
-//! Only this file, `queue` and the typed halves of `waiting_sends` and `reserve` are compiled for
-//! each message type. All other code of a queue sees its messages as `dyn MessageStore`, and is
-//! compiled once.
+//! Only this file, `queue`, `slot` and `fill` of `reserve` are compiled for each message type. All
+//! other code of a queue sees its messages as `dyn MessageStore`, and is compiled once.
 
 use crate::mailbox::Priority;
 use crate::mailbox::slot::{self, Batch, BoxedMessage, Slot};

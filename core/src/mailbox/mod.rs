@@ -21,7 +21,7 @@
 //! | `send_error` | `SendError` |
 //!
 //! The room knows nothing of actors. The owner of a queue can attach its own data to it (type
-//! parameters `X`, `U` and `H`), under the queue's lock or beside it.
+//! parameters `U` and `H`), under the queue's lock or beside it.
 //!
 //! Most of this code is compiled once, for queues of all message types: it sees the messages as
 //! `dyn MessageStore`. Only what moves messages is generic.

@@ -2,8 +2,8 @@
 //! receiver.
 //!
 //! This file has the operations that move messages, and is compiled for each message type. What
-//! needs no message type is in `push`, `receiver`, `control`, `message_counts`, and most of
-//! `waiting_sends` and `reserve`: methods of [`AnyQueue`], which are compiled once.
+//! needs no message type is in `push`, `receiver`, `control`, `message_counts`,
+//! `waiting_sends` and most of `reserve`: methods of [`AnyQueue`], which are compiled once.
 //!
 //! One short lock guards the chunk that senders fill. The receiver swaps the whole chunk for an
 //! empty one, reverses it so that it can pop from the end, and works through it without the lock.

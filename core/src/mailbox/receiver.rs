@@ -1,5 +1,5 @@
-//! The receiver's side of a queue: how it takes messages, parks, and closes the queue. All of it is
-//! compiled once for all message types.
+//! The receiver's side of a queue: how it takes messages, parks, and closes the queue. All but
+//! two checks is compiled once for all message types.
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;

@@ -56,8 +56,8 @@ pub(crate) trait Batch: Send {
     fn len(&self) -> usize;
     /// Adds the message in the slot as the next to be handled.
     fn push(&mut self, slot: &mut dyn Slot);
-    /// Returns the next message, for code that knows its type.
-    fn next(&self) -> Option<&dyn Any>;
+    /// Looks at the next message, for code that knows its type.
+    fn peek(&self) -> Option<&dyn Any>;
     /// Drops the next message. This is user code.
     fn drop_next(&mut self);
     /// Reverses the order of the messages.
@@ -81,7 +81,7 @@ impl<M: Send + 'static> Batch for Vec<M> {
         }
     }
 
-    fn next(&self) -> Option<&dyn Any> {
+    fn peek(&self) -> Option<&dyn Any> {
         self.last().map(|message| message as &dyn Any)
     }
 

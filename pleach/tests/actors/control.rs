@@ -89,12 +89,49 @@ fn a5_one_user_message_is_handled_after_a_row_of_signals() {
         terminations.into_iter().for_each(|termination| actor.try_send_system(termination).unwrap());
         sim.settle();
         let signals: Vec<bool> = log.take().iter().map(|entry| entry.starts_with("terminated")).collect();
-        let mut expected = vec![true; row];
-        expected.push(false);
-        expected.extend(vec![true; row]);
-        expected.push(false);
-        expected.extend([true, true, true, false, false]);
-        assert_eq!(signals, expected);
+        assert_eq!(signals, rows_of_signals());
+    });
+}
+
+/// Two full rows of signals, each followed by one of four messages, and three further signals.
+fn rows_of_signals() -> Vec<bool> {
+    let row = vec![true; SIGNALS_IN_A_ROW_MAX as usize];
+    [row.clone(), vec![false], row, vec![false, true, true, true, false, false]].concat()
+}
+
+#[test]
+fn e6_one_user_message_is_handled_after_a_row_of_mapped_signals() {
+    explore(0..20, |sim| {
+        let (system, log) = (sim.system("s"), Log::new());
+        let props = TestActor::props(&log).map_signals(|_| Some(Job::Note(100)));
+        let actor = system.spawn("actor", props).unwrap();
+        let terminations = terminations(sim, &system, 2 * SIGNALS_IN_A_ROW_MAX as usize + 3);
+        log.take();
+        (0..4).for_each(|n| actor.tell(Job::Note(n)).unwrap());
+        terminations.into_iter().for_each(|termination| actor.try_send_system(termination).unwrap());
+        sim.settle();
+        let signals: Vec<bool> = log.take().iter().map(|entry| entry == "100").collect();
+        assert_eq!(signals, rows_of_signals());
+    });
+}
+
+#[test]
+fn a5_one_user_message_goes_first_even_if_it_takes_others_back() {
+    explore(0..20, |sim| {
+        let (system, log) = (sim.system("s"), Log::new());
+        let actor = system.spawn("actor", TestActor::props(&log)).unwrap();
+        let row = SIGNALS_IN_A_ROW_MAX as usize;
+        let terminations = terminations(sim, &system, 2 * row);
+        actor.tell(Job::Do(Box::new(|cx| drop(cx.stash(Job::Note(99)))))).unwrap();
+        sim.settle();
+        log.take();
+        actor.tell(Job::Do(Box::new(|cx| cx.unstash_all()))).unwrap();
+        actor.tell(Job::Note(1)).unwrap();
+        terminations.into_iter().for_each(|termination| actor.try_send_system(termination).unwrap());
+        sim.settle();
+        let seen = log.take();
+        assert!(seen[..2 * row].iter().all(|entry| entry.starts_with("terminated")), "{seen:?}");
+        assert_eq!(seen[2 * row..], ["99", "1"]);
     });
 }
 

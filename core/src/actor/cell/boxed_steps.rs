@@ -25,6 +25,8 @@ pub(super) enum BoxedStep {
     Message,
 }
 
+const _: () = assert!(SIGNALS_IN_A_ROW_MAX < u8::MAX as u32, "a row is counted in a byte");
+
 /// The boxed future of user code for a message or a signal.
 type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
 
@@ -32,24 +34,18 @@ impl AnyTask {
     /// Returns the next boxed step, if the control word announces one and the budget of this poll
     /// allows it.
     #[cold]
-    pub(super) fn next_boxed_step(&mut self, cell: &AnyCell, word: u32) -> Option<BoxedStep> {
-        let taken = cell.mailbox.taken() as u32;
-        if self.signals_began_at != taken {
-            (self.signals_in_a_row, self.signals_began_at) = (0, taken);
-        }
+    pub(super) fn next_boxed_step(&mut self, word: u32) -> Option<BoxedStep> {
         if self.turns.is_spent() {
-            None
-        } else if word & control::SIGNALS != 0 && u32::from(self.signals_in_a_row) < SIGNALS_IN_A_ROW_MAX {
-            self.signals_in_a_row += 1;
-            Some(BoxedStep::Signal)
-        } else if word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0
-            && !self.part.batch_is_empty()
-            && !self.turns.is_suspended()
-        {
-            Some(BoxedStep::Message)
-        } else {
-            None
+            return None;
         }
+        if word & control::SIGNALS != 0 && u32::from(self.signals_in_a_row) < SIGNALS_IN_A_ROW_MAX {
+            self.signals_in_a_row += 1;
+            return Some(BoxedStep::Signal);
+        }
+        // The row ends: one message goes first, if there is any that may be handled.
+        self.signals_in_a_row = 0;
+        let is_boxed = word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0;
+        (is_boxed && !self.part.batch_is_empty() && !self.turns.is_suspended()).then_some(BoxedStep::Message)
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`FeedAndCopy`]: what only actors with a feed, or with copies of their messages, have.
 //!
-//! The task has it as a trait object, so it is compiled only for actors that use it. A feed and a
-//! copy are user values: each is dropped by a call of its own, which the caller guards.
+//! The task has it as a trait object, so it is compiled only for actors with options that depend on
+//! their message type. A feed and a copy are user values: each is dropped by a call of its own,
+//! which the caller guards.
 
 use crate::actor::props::BoxStream;
 use crate::mailbox::slot::{Batch, Slot};

@@ -195,7 +195,7 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                 if let Some(end) = running.task.0.any().apply_control(cell, word) {
                     break end;
                 }
-                if let Some(step) = running.task.0.any().next_boxed_step(cell.any(), word) {
+                if let Some(step) = running.task.0.any().next_boxed_step(word) {
                     if let Err(error) = running.task.0.begin_boxed_step(cell, step).await {
                         return StageEnd::failed(error);
                     }
@@ -211,10 +211,7 @@ fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
                 match poll_fn(|cx| running.task.0.poll_next(cell, cx)).await {
                     Next::Single(message) => message,
                     Next::Found(Refill::Ended) => break StageEnd::Closed,
-                    Next::Found(Refill::Control) => {
-                        running.task.0.signals_in_a_row = 0;
-                        continue;
-                    }
+                    Next::Found(Refill::Control) => continue,
                     Next::Found(Refill::Messages) => {
                         cell.begin_batch();
                         continue;

@@ -40,10 +40,8 @@ pub(super) struct TaskOf<P: ?Sized> {
     /// Whether `details.feed_and_copy` is set.
     pub(super) has_feed_or_copy: bool,
     pub(super) phase: Phase,
-    /// The number of signals handled since the last message was taken.
+    /// The length of the current row of signals. A full row ends with one other message.
     pub(super) signals_in_a_row: u8,
-    /// The count of taken messages when these signals began.
-    pub(super) signals_began_at: u32,
     pub(super) part: P,
 }
 
@@ -118,7 +116,6 @@ impl<A: Actor> ActorTask<A> {
             has_timers: false,
             phase: Phase::NoState,
             signals_in_a_row: 0,
-            signals_began_at: 0,
             part: ActorPart::new(cell),
         }
     }

@@ -131,7 +131,7 @@ impl AnyTask {
                 none_or_pending => return none_or_pending,
             }
         }
-        if let Some(message) = batch.next() {
+        if let Some(message) = batch.peek() {
             cell.mailbox.count_removed();
             cell.record_dead_letter(message, reason);
             cell.drop_value(|| batch.drop_next());

@@ -28,7 +28,7 @@ impl<A: Actor> ActorTask<A> {
     /// Finds the next message, or parks. An actor that parks early takes its single message here.
     #[inline]
     pub(super) fn poll_next(&mut self, cell: &Cell<A::Msg>, cx: &mut Context<'_>) -> Poll<Next<A::Msg>> {
-        if self.is_still_parked(cell.any()) {
+        if self.stays_parked(cell.any()) {
             return Poll::Pending;
         }
         self.poll_next_slow(cell, cx)
@@ -58,10 +58,10 @@ impl<P: ?Sized> TaskOf<P> {
         Poll::Pending
     }
 
-    /// Returns true if the actor parked early and got no message since, so that its poll can end at
-    /// once.
+    /// Stays parked if the actor parked early and got no message since. Returns true if so: its poll
+    /// can end at once.
     #[inline]
-    fn is_still_parked(&mut self, cell: &AnyCell) -> bool {
+    fn stays_parked(&mut self, cell: &AnyCell) -> bool {
         let is_parked = self.phase == Phase::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only();
         if is_parked {
             self.phase = Phase::Quiet;
