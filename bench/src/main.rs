@@ -6,6 +6,7 @@
 //!   and `workers` have the workloads that are not about actors;
 //! - `ground`: runtimes, senders and counters that all peers share;
 //! - `timed`, `counted`, `callgrind`: the three ways to measure;
+//! - `observed`: what an observer and ended runs cost, a command of its own;
 //! - `report`: the tables and the JSON lines.
 
 mod callgrind;
@@ -16,6 +17,7 @@ mod graphs;
 mod ground;
 mod groups;
 mod growth;
+mod observed;
 mod peers;
 mod report;
 mod stores;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((first, rest)) if first == "callgrind" => callgrind::run_child(rest),
+        Some((first, rest)) if first == "observed" => observed::run(rest),
         _ => parse(arguments.into_iter()).and_then(|options| run(&options)),
     };
     match result {
