@@ -3,8 +3,8 @@
 //! These are ratios of one program with and without something, not of two programs, so they are no
 //! workloads of the peers.
 //!
-//! - The messages per second of 100,000 busy actors, while a plain thread reads a page of a snapshot
-//!   every 10 ms, against those without it.
+//! - The messages per second of 100,000 busy actors, while a plain thread reads a page of a
+//!   snapshot every 10 ms, against those without it.
 //! - The time of a list, a list by tag, a claim and a start in a SQLite store with RUNS ended runs
 //!   (default: a million), against those in an empty store.
 

@@ -58,8 +58,8 @@ impl<P: ?Sized> TaskOf<P> {
         Poll::Pending
     }
 
-    /// Stays parked if the actor parked early and got no message since. Returns true if so: its poll
-    /// can end at once.
+    /// Stays parked if the actor parked early and got no message since. Returns true if so: its
+    /// poll can end at once.
     #[inline]
     fn stays_parked(&mut self, cell: &AnyCell) -> bool {
         let is_parked = self.phase == Phase::Parked && cell.mailbox.is_still_parked() && self.waits_for_messages_only();
