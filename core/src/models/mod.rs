@@ -31,6 +31,7 @@ pub(crate) mod sending;
 pub(crate) mod supervision;
 
 use crate::actor::cell::Cell;
+use crate::actor::props::Settings;
 use crate::base::runtime::{BoxFuture, Runtime};
 use crate::base::time::Instant;
 use crate::ids::name::Name;
@@ -150,7 +151,8 @@ fn cell<M: Send + 'static>(mailbox: Mailbox) -> Arc<Cell<M>> {
 
 fn cell_in<M: Send + 'static>(tree: &Arc<Tree>, mailbox: Mailbox) -> Arc<Cell<M>> {
     let id = tree.next_id();
-    Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)), mailbox, None))
+    let settings = Settings { mailbox, ..Settings::default() };
+    Arc::new(Cell::new(Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id)), &settings))
 }
 
 /// Creates a cell whose mailbox is full with message 1.
