@@ -71,8 +71,8 @@ pub(crate) struct Settings {
     pub(crate) mailbox: Mailbox,
     pub(crate) options: Option<Arc<ActorOptions>>,
     pub(crate) policy: RestartPolicy,
-    strategy: Option<Arc<dyn SupervisorStrategy>>,
-    sink: Option<Arc<dyn EscalationSink>>,
+    pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    pub(crate) sink: Option<Arc<dyn EscalationSink>>,
 }
 
 /// Options that most actors do not set.

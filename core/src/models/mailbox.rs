@@ -70,7 +70,7 @@ fn loom_a7_cancel_against_a_pending_handler() {
         let canceller = thread::spawn(move || to.any().raise(control::CANCEL));
         let mut receiver = Receiver::of(&cell);
         let mailbox = cell.mailbox();
-        drop(block_on(poll_fn(|cx| mailbox.any().refill(&mut receiver.batch, true, cx.waker()))));
+        let _ = block_on(poll_fn(|cx| mailbox.any().refill(&mut receiver.batch, true, cx.waker())));
         assert_eq!(receiver.batch.pop(), Some(1));
         mailbox.count_taken();
         block_on(poll_fn(|cx| {

@@ -27,7 +27,7 @@ fn asked<T: Send + 'static>() -> Asked<T> {
 /// Waits for the question, as the actor would.
 fn question<T: Send + 'static>(cell: &Asked<T>) -> Reply<T> {
     let mut batch = Vec::new();
-    drop(block_on(poll_fn(|cx| cell.mailbox().any().refill(&mut batch, true, cx.waker()))));
+    let _ = block_on(poll_fn(|cx| cell.mailbox().any().refill(&mut batch, true, cx.waker())));
     batch.pop().unwrap()
 }
 
