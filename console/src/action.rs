@@ -1,0 +1,113 @@
+//! [`Action`]: everything that the page can order, what it will do ([`Plan`]), and what it did
+//! ([`Outcome`]).
+
+use serde::{Deserialize, Serialize};
+
+/// Something that a person orders. `docs/console-api.md` lists the kinds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Action {
+    Process(ProcessAction),
+    Store(StoreAction),
+}
+
+/// An action on a member of a process, or on the process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProcessAction {
+    pub(crate) kind: ProcessOrder,
+    /// The key of the process.
+    pub(crate) process: String,
+    #[serde(default)]
+    pub(crate) path: Option<String>,
+    /// The member at the path must have this id.
+    #[serde(default)]
+    pub(crate) member_id: Option<u64>,
+    /// The new log level.
+    #[serde(default)]
+    pub(crate) level: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProcessOrder {
+    Stop,
+    Restart,
+    Suspend,
+    Resume,
+    LogLevel,
+}
+
+/// An action on a run of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct StoreAction {
+    /// The key of the store.
+    pub(crate) store: String,
+    /// The id of the run. Empty in a bulk action.
+    #[serde(default)]
+    pub(crate) run: String,
+    #[serde(flatten)]
+    pub(crate) order: RunOrder,
+}
+
+/// What a run is to do. Values are JSON texts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum RunOrder {
+    Pause,
+    Continue,
+    Cancel {
+        #[serde(default)]
+        cancel_reason: String,
+    },
+    Answer {
+        key: String,
+        value: String,
+    },
+    Signal {
+        name: String,
+        value: String,
+    },
+    Rewind {
+        record: u64,
+    },
+    Fork {
+        record: u64,
+        new: String,
+        #[serde(default)]
+        state: Option<String>,
+    },
+    Retry,
+    Unstick,
+    Delete,
+}
+
+/// What an action will do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Plan {
+    /// One line: the order and its subject.
+    pub(crate) title: String,
+    /// The consequences, one sentence each.
+    pub(crate) will: Vec<String>,
+    /// What would run again, for actions that go back in a run.
+    pub(crate) preview: Option<serde_json::Value>,
+    /// Why it would be refused, if it would be.
+    pub(crate) refusal: Option<String>,
+    pub(crate) is_destructive: bool,
+    /// The command that does the same.
+    pub(crate) command: Option<String>,
+    /// What must not change until it is carried out: the number of the member, or the record and
+    /// status of the run.
+    #[serde(skip)]
+    pub(crate) guard: String,
+}
+
+/// What an action did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Outcome {
+    /// `done`, `stored`, `taken` or `refused`.
+    pub(crate) outcome: String,
+    pub(crate) text: String,
+    pub(crate) record: Option<u64>,
+    pub(crate) run: Option<String>,
+}
