@@ -6,12 +6,14 @@
 //! - `suite`: the steps of `cargo xtask test`,
 //! - checks of the text: `promises`, `words`, `layers` (with `tokens`),
 //! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
+//! - the console's page: `vendor`, `assets`,
 //! - `demo`: kills the demo and checks that it recovers.
 //!
 //! The library has `step`, a check and its commands, `run`, which runs steps and reports them, and
 //! `postgres`, a server for tests.
 
 mod api;
+mod assets;
 mod demo;
 mod deny;
 mod dependencies;
@@ -21,6 +23,7 @@ mod packages;
 mod promises;
 mod suite;
 mod tokens;
+mod vendor;
 mod words;
 
 use std::env;
@@ -32,6 +35,7 @@ use xtask::{postgres, root};
 const HELP: &str = "\
 cargo xtask test [STEP..]      run all checks, or only the steps whose names begin with STEP
 cargo xtask api                write the public API of each library to its public-api.txt
+cargo xtask assets             compress the files of the console's page and list them
 cargo xtask bench [OPTION..]   run the benchmarks; bench/README.md lists the options
 cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
                                --kills N (default 200), --store sqlite|postgres|both, --seed N,
@@ -44,6 +48,7 @@ cargo xtask postgres COMMAND.. run a command with a temporary PostgreSQL server,
                                `cargo test --all-features -p ..`
 cargo xtask promises           list each promise of SEMANTICS.md with the tests that prove it
 cargo xtask sim --seeds N      run the tests in release with N seeds each (default 10000)
+cargo xtask vendor             fetch the modules of other projects that the console's page uses
 cargo xtask words [PATH..]     count words, names, long lines and short docs to rewrite;
                                --all lists every place
 cargo xtask help               show this text";
@@ -60,6 +65,8 @@ fn main() -> ExitCode {
         ["test", only @ ..] => suite::run(&root(), only),
         ["promises"] => promises::list(&root()).map(|list| print!("{list}")),
         ["api"] => api::write(&root()),
+        ["assets"] => assets::write(&root()),
+        ["vendor"] => vendor::fetch(&root()).and_then(|()| assets::write(&root())),
         ["fuzz"] => suite::fuzz_for(FUZZ_SECONDS_DEFAULT),
         ["fuzz", seconds] => suite::fuzz_for(seconds),
         ["layers"] => layers::check(&root()),

@@ -3,7 +3,7 @@
 //! The order is from cheap to expensive: text checks, lints, builds, tests, then what a user runs.
 //! All builds come before the tests: a step in the background must not lose its program.
 
-use crate::{api, demo, deny, dependencies, layers, msrv, packages, promises, words};
+use crate::{api, assets, demo, deny, dependencies, layers, msrv, packages, promises, vendor, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,8 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::new("dependencies", dependencies::check),
         at_root("deny", root, deny::check),
         at_root("packages", root, packages::check),
+        at_root("vendor", root, vendor::check),
+        at_root("assets", root, assets::check),
         Step::build("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::build("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
         Step::build("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),

@@ -1,0 +1,64 @@
+//! The files of the page, compressed. Written by `cargo xtask assets`; do not edit.
+
+/// A file of the page.
+pub(crate) struct Asset {
+    /// The route.
+    pub(crate) path: &'static str,
+    pub(crate) content_type: &'static str,
+    /// The contents, compressed with gzip.
+    pub(crate) gzip: &'static [u8],
+    /// Changes with the contents; for `ETag`.
+    pub(crate) hash: &'static str,
+}
+
+/// All files. The first one is the page.
+pub(crate) static ASSETS: &[Asset] = &[
+    Asset {
+        path: "/",
+        content_type: "text/html; charset=utf-8",
+        gzip: include_bytes!("../web/gz/index.html.gz"),
+        hash: "a18aa2844a83437a",
+    },
+    Asset {
+        path: "/assets/vendor/hooks.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__hooks.js.gz"),
+        hash: "f769364b982f4b33",
+    },
+    Asset {
+        path: "/assets/vendor/htm.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__htm.js.gz"),
+        hash: "64d64a8f0e341828",
+    },
+    Asset {
+        path: "/assets/vendor/preact.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__preact.js.gz"),
+        hash: "d020c356c734805f",
+    },
+    Asset {
+        path: "/assets/vendor/signals-core.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__signals-core.js.gz"),
+        hash: "bff0b3af91c82961",
+    },
+    Asset {
+        path: "/assets/vendor/signals.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__signals.js.gz"),
+        hash: "dc795f0a73053435",
+    },
+    Asset {
+        path: "/assets/vendor/uplot.css",
+        content_type: "text/css; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__uplot.css.gz"),
+        hash: "b875a366c1eae1b3",
+    },
+    Asset {
+        path: "/assets/vendor/uplot.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__uplot.js.gz"),
+        hash: "d6bb8cfb7de38bc2",
+    },
+];
