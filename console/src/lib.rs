@@ -6,6 +6,7 @@
 //! | `action` | what the page can order, plans and outcomes |
 //! | `problem` | what is wrong now, for the home page |
 //! | `failure` | why a request failed, as the page shows it |
+//! | `source` | what the server needs of a process or a store |
 //!
 //! `docs/console-api.md` describes the interface between the page and this crate.
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@
 mod action;
 mod failure;
 mod problem;
+mod source;
 mod view;
 
 pub use failure::Failure;

@@ -1,0 +1,57 @@
+//! [`Source`]: what the console shows and steers: a process, or a store with durable runs.
+//!
+//! The server knows sources only through this trait. It redacts what they return, limits how often
+//! they are asked, and decides whether an action is allowed at all.
+
+use crate::action::{Action, Outcome, Plan};
+use crate::failure::Failure;
+use crate::problem::Problem;
+use crate::view::View;
+use serde::Serialize;
+use serde_json::Value;
+use std::future::Future;
+use std::pin::Pin;
+
+/// The answer of a source, when it comes.
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
+
+/// A process or a store.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// The key by which views and actions name this source: `p0`, `s0`.
+    fn key(&self) -> &str;
+
+    /// What is known about the source now, without waiting: an entry of `processes` or `stores` of
+    /// `GET /api/console`.
+    fn describe(&self) -> Value;
+
+    /// Answers a view. Values of the program are JSON text inside strings.
+    fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value>;
+
+    /// Examines the source for the home page. An error becomes a problem of the kind `unreachable`.
+    fn examine(&self) -> Answer<'_, Findings>;
+
+    /// Says what an action would do. Changes nothing.
+    fn plan<'a>(&'a self, action: &'a Action) -> Answer<'a, Plan>;
+
+    /// Carries out an action. Fails with the code `changed` if the guard of its plan does not hold
+    /// any more.
+    fn carry_out<'a>(&'a self, action: &'a Action, guard: &'a str) -> Answer<'a, Outcome>;
+}
+
+/// What an examination found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) problems: Vec<Problem>,
+    /// What was examined and found well.
+    pub(crate) quiet: Vec<Quiet>,
+    /// Whether there are more problems than listed.
+    pub(crate) is_cut: bool,
+}
+
+/// Something that was examined and found well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Quiet {
+    /// The key of the process or store.
+    pub(crate) source: String,
+    pub(crate) text: String,
+}
