@@ -20,6 +20,42 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "a18aa2844a83437a",
     },
     Asset {
+        path: "/assets/runs/exact-json.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__exact-json.js.gz"),
+        hash: "6cd9882573549726",
+    },
+    Asset {
+        path: "/assets/runs/filters.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__filters.js.gz"),
+        hash: "88fd96a480d801af",
+    },
+    Asset {
+        path: "/assets/runs/graph-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__graph-model.js.gz"),
+        hash: "7b4a3ad4ecc94ff1",
+    },
+    Asset {
+        path: "/assets/runs/schema.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__schema.js.gz"),
+        hash: "60a5fd62113c1e80",
+    },
+    Asset {
+        path: "/assets/runs/shell.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__shell.js.gz"),
+        hash: "06616b8f136b5ce9",
+    },
+    Asset {
+        path: "/assets/runs/timeline-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__timeline-model.js.gz"),
+        hash: "c8a99246131df732",
+    },
+    Asset {
         path: "/assets/vendor/hooks.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/vendor__hooks.js.gz"),
