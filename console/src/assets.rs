@@ -20,6 +20,12 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "a18aa2844a83437a",
     },
     Asset {
+        path: "/assets/runs/editor.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__editor.js.gz"),
+        hash: "1b6df56ba6fcd168",
+    },
+    Asset {
         path: "/assets/runs/exact-json.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__exact-json.js.gz"),
@@ -54,6 +60,12 @@ pub(crate) static ASSETS: &[Asset] = &[
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__timeline-model.js.gz"),
         hash: "c8a99246131df732",
+    },
+    Asset {
+        path: "/assets/vendor/codemirror.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/vendor__codemirror.js.gz"),
+        hash: "2af9dc636e948b25",
     },
     Asset {
         path: "/assets/vendor/hooks.js",

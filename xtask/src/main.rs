@@ -14,6 +14,7 @@
 
 mod api;
 mod assets;
+mod bundle;
 mod demo;
 mod deny;
 mod dependencies;

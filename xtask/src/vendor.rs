@@ -3,8 +3,10 @@
 //! For maintainers; users need no npm. [`MODULES`] pins the versions. Each module is one
 //! minified ES module in `console/web/vendor`. A browser cannot resolve the name of a package
 //! without an import map, which the page's content policy forbids, so imports become relative
-//! paths. `manifest.json` names the version, the licence and the SHA-256 of each file.
+//! paths. `manifest.json` names the version, the licence and the SHA-256 of each file. The text
+//! editor is one module made of several packages; see [`bundle`].
 
+use crate::bundle;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +66,7 @@ pub fn fetch(root: &Path) -> Outcome {
 fn fetch_into(downloads: &Path, folder: &Path) -> Outcome {
     let packages = MODULES.iter().map(|module| format!("{}@{}", module.package, module.version));
     let options = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-save", "--prefix"];
-    run_in_sight(Command::new("npm").args(options).arg(downloads).args(packages))?;
+    run_in_sight(Command::new("npm").args(options).arg(downloads).args(packages).args(bundle::packages()))?;
     let mut entries = Vec::new();
     for module in &MODULES {
         let package = downloads.join("node_modules").join(module.package);
@@ -74,6 +76,8 @@ fn fetch_into(downloads: &Path, folder: &Path) -> Outcome {
         write(&folder.join(&licence), &read(&package.join("LICENSE"))?)?;
         entries.push(entry(module, &licence, &sha256(&folder.join(module.to))?));
     }
+    bundle::write(downloads, folder)?;
+    entries.push(bundle_entry(&sha256(&folder.join(bundle::FILE))?));
     write(&folder.join(MANIFEST), &format!("[\n{}\n]\n", entries.join(",\n")))
 }
 
@@ -88,6 +92,9 @@ pub fn check(root: &Path) -> Outcome {
             let _ = writeln!(wrong, "{FOLDER}/{} is not the one that {MANIFEST} names", module.to);
         }
     }
+    if !manifest.contains(&bundle_entry(&sha256(&folder.join(bundle::FILE))?)) || !folder.join(bundle::LICENCES).exists() {
+        let _ = writeln!(wrong, "{FOLDER}/{} is not the one that {MANIFEST} names", bundle::FILE);
+    }
     if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong}run `cargo xtask vendor`, and review what changed")) }
 }
 
@@ -96,6 +103,18 @@ fn entry(module: &Module, licence: &str, sha256: &str) -> String {
     format!(
         "  {{\n    \"file\": \"{to}\",\n    \"package\": \"{package}\",\n    \"version\": \"{version}\",\n    \"from\": \"{from}\",\n    \
          \"licence\": \"{kind}\",\n    \"licence_file\": \"{licence}\",\n    \"sha256\": \"{sha256}\"\n  }}"
+    )
+}
+
+fn bundle_entry(sha256: &str) -> String {
+    let packages: Vec<String> =
+        bundle::PACKAGES.iter().map(|(package, version)| format!("      \"{package}\": \"{version}\"")).collect();
+    format!(
+        "  {{\n    \"file\": \"{}\",\n    \"packages\": {{\n{}\n    }},\n    \"licence\": \"MIT\",\n    \"licence_file\": \"{}\",\n    \
+         \"sha256\": \"{sha256}\"\n  }}",
+        bundle::FILE,
+        packages.join(",\n"),
+        bundle::LICENCES
     )
 }
 
