@@ -20,6 +20,18 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "a18aa2844a83437a",
     },
     Asset {
+        path: "/assets/runs/diff-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__diff-model.js.gz"),
+        hash: "c45b9a2b23ae5439",
+    },
+    Asset {
+        path: "/assets/runs/diff.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__diff.js.gz"),
+        hash: "f3e3ea2eac673aea",
+    },
+    Asset {
         path: "/assets/runs/editor.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__editor.js.gz"),
@@ -38,10 +50,22 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "88fd96a480d801af",
     },
     Asset {
+        path: "/assets/runs/form.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__form.js.gz"),
+        hash: "a3303766045261ec",
+    },
+    Asset {
         path: "/assets/runs/graph-model.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__graph-model.js.gz"),
         hash: "7b4a3ad4ecc94ff1",
+    },
+    Asset {
+        path: "/assets/runs/graph.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__graph.js.gz"),
+        hash: "dfd8ee229cbd26da",
     },
     Asset {
         path: "/assets/runs/schema.js",
@@ -60,6 +84,12 @@ pub(crate) static ASSETS: &[Asset] = &[
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__timeline-model.js.gz"),
         hash: "c8a99246131df732",
+    },
+    Asset {
+        path: "/assets/runs/value-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/runs__value-model.js.gz"),
+        hash: "084c951dfaceae63",
     },
     Asset {
         path: "/assets/vendor/codemirror.js",
