@@ -4,15 +4,16 @@ use crate::args::CheckArgs;
 use crate::failure::{Failure, Status};
 use crate::output::escape::OneLine;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::{Colour, Output, Report, Style, Version};
+use crate::output::{Colour, Output, Report, Style};
 use crate::store::Access;
-use pleach::durable::{DeployCheck, DeployGroup, DeployReport, EXPORT_FORMAT, GraphExport, RunFit};
+use pleach::durable::{DeployCheck, DeployReport, GraphExport};
+use pleach_console::report::check::{CheckJson, EXPORTS_BYTES_MAX, ExportError, parse_exports, unserved};
 use serde::Serialize;
 use std::io::Read as _;
 use std::path::Path;
 
 /// The largest file of exports.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+const FILE_BYTES_MAX: u64 = EXPORTS_BYTES_MAX as u64;
 
 pub async fn run(args: CheckArgs, output: &Output) -> Result<(), Failure> {
     let exports = read_exports(&args.graphs)?;
@@ -21,7 +22,7 @@ pub async fn run(args: CheckArgs, output: &Output) -> Result<(), Failure> {
     let check = exports.into_iter().fold(DeployCheck::new(), DeployCheck::export);
     let check = previous.into_iter().fold(check, DeployCheck::previous);
     let report = check.run(&*store).await?;
-    let unserved = report.unserved_runs() + report.runs_in_other_groups;
+    let unserved = unserved(&report);
     output.print(&CheckReport { store: args.store.store.name(), unserved, report })?;
     if unserved == 0 {
         Ok(())
@@ -37,20 +38,15 @@ pub fn read_exports(path: &Path) -> Result<Vec<GraphExport>, Failure> {
         std::io::ErrorKind::NotFound => Failure::new(Status::NotFound, format_args!("there is no file {shown}")),
         _ => Failure::usage(format_args!("cannot read {shown}: {error}")),
     })?;
-    let is_array = text.trim_start().starts_with('[');
-    let read = if is_array { serde_json::from_str(&text) } else { serde_json::from_str(&text).map(|export| vec![export]) };
-    let exports: Vec<GraphExport> = read.map_err(|error| {
-        let failure = Failure::usage(format_args!("{shown} is not an exported graph: {error}"));
-        failure.advice("write the JSON of `CompiledGraph::export` or `Worker::exports` to the file")
-    })?;
-    match exports.iter().find(|export| export.format > EXPORT_FORMAT) {
-        Some(newer) => {
-            let text =
-                format!("{shown} has format {} of exported graphs, but this version reads {EXPORT_FORMAT}", newer.format);
-            Err(Failure::new(Status::Unreachable, text).advice("use the pleach command of the version that exported it"))
+    parse_exports(&text).map_err(|error| {
+        let text = format!("{shown} {error}");
+        match error {
+            ExportError::NewerFormat(_) => {
+                Failure::new(Status::Unreachable, text).advice("use the pleach command of the version that exported it")
+            }
+            _ => Failure::usage(text).advice("write the JSON of `CompiledGraph::export` or `Worker::exports` to the file"),
         }
-        None => Ok(exports),
-    }
+    })
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
@@ -67,55 +63,9 @@ struct CheckReport {
     report: DeployReport,
 }
 
-#[derive(Serialize)]
-struct CheckJson<'a> {
-    version: Version,
-    store: &'a str,
-    unserved: u64,
-    checked: u64,
-    groups: Vec<GroupJson<'a>>,
-    runs_in_other_groups: u64,
-    is_cut: bool,
-}
-
-#[derive(Serialize)]
-struct GroupJson<'a> {
-    fit: RunFit,
-    graph: &'a str,
-    fingerprint: &'a str,
-    schema: u32,
-    node: Option<&'a str>,
-    runs: u64,
-    samples: &'a [String],
-}
-
 impl Serialize for CheckReport {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let DeployReport { checked, groups, runs_in_other_groups, is_cut, .. } = &self.report;
-        let json = CheckJson {
-            version: Version,
-            store: &self.store,
-            unserved: self.unserved,
-            checked: *checked,
-            groups: groups.iter().map(GroupJson::of).collect(),
-            runs_in_other_groups: *runs_in_other_groups,
-            is_cut: *is_cut,
-        };
-        json.serialize(serializer)
-    }
-}
-
-impl<'a> GroupJson<'a> {
-    fn of(group: &'a DeployGroup) -> Self {
-        Self {
-            fit: group.fit,
-            graph: &group.graph,
-            fingerprint: &group.fingerprint,
-            schema: group.schema,
-            node: group.node.as_deref(),
-            runs: group.runs,
-            samples: &group.samples,
-        }
+        CheckJson::of(&self.store, &self.report).serialize(serializer)
     }
 }
 

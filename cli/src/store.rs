@@ -5,6 +5,7 @@ use crate::output::escape::OneLine;
 #[cfg(feature = "postgres")]
 use pleach::store::PostgresStore;
 use pleach::store::{SqliteStore, Store, StoreError};
+use pleach_console::report::NamedStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -84,6 +85,15 @@ impl Target {
     /// Opens the store. A command never creates or migrates one.
     pub async fn open(&self, access: Access) -> Result<OpenStore, Failure> {
         Ok(self.open_kind(access).await?.store())
+    }
+
+    /// Opens the store for reports, which name it in the commands that they advise.
+    pub async fn open_named(&self, access: Access) -> Result<NamedStore, Failure> {
+        Ok(match self.open_kind(access).await? {
+            StoreKind::Sqlite(store) => NamedStore::new(&store, self.name()),
+            #[cfg(feature = "postgres")]
+            StoreKind::Postgres(store) => NamedStore::new(&store, self.name()),
+        })
     }
 
     /// Opens the store for calls that only one kind has.

@@ -6,6 +6,7 @@
 //! | `action` | what the page can order, plans and outcomes |
 //! | `problem` | what is wrong now, for the home page |
 //! | `failure` | why a request failed, as the page shows it |
+//! | [`report`] | reports about stored runs as JSON, as the command writes them |
 //! | `source` | what the server needs of a process or a store |
 //!
 //! `docs/console-api.md` describes the interface between the page and this crate.
@@ -15,6 +16,7 @@
 mod action;
 mod failure;
 mod problem;
+pub mod report;
 mod source;
 mod view;
 

@@ -189,6 +189,6 @@ impl Serialize for WhyReport {
 
 impl Report for WhyReport {
     fn text(&self, style: &Style) -> String {
-        self.explanation.text(style)
+        crate::output::explanation::text(&self.explanation, style)
     }
 }

@@ -3,55 +3,35 @@
 use super::escape::OneLine;
 use super::table::width_of;
 use super::{Colour, Style};
-use serde::Serialize;
+pub use pleach_console::report::Explanation;
+use pleach_console::report::explanation::COMMENT;
 
-/// Why something does not continue: the deepest cause, what follows from it, what else is known,
-/// and what to do. Each part is a list of sentences without a full stop.
-#[derive(Debug, Default, Serialize)]
-pub struct Explanation {
-    /// The deepest cause. Several sentences if there are several causes.
-    pub cause: Vec<String>,
-    /// What follows from it, the deepest first.
-    pub so: Vec<String>,
-    /// What else is known: earlier failures, restarts, problems above.
-    pub note: Vec<String>,
-    /// What to do.
-    #[serde(rename = "do")]
-    pub advice: Vec<String>,
-}
-
-impl Explanation {
-    /// Returns one line for each sentence. On a terminal long lines are wrapped.
-    pub fn text(&self, style: &Style) -> String {
-        let parts = [
-            ("cause", Colour::Red, &self.cause),
-            ("so", Colour::Yellow, &self.so),
-            ("note", Colour::Dim, &self.note),
-            ("do", Colour::Green, &self.advice),
-        ];
-        let mut text = String::new();
-        for (label, colour, sentences) in parts {
-            for sentence in sentences {
-                text.push_str(&style.paint(colour, &format!("{label}:")));
-                let sentence = OneLine(sentence).to_string();
-                // A command stays on one line, so that it can be copied.
-                let width = style.width.filter(|_| !sentence.contains(COMMENT)).map(|width| width - INDENT);
-                let lines = wrapped(&sentence, width);
-                for (at, line) in lines.iter().enumerate() {
-                    let indent = if at == 0 { INDENT - label.len() - 1 } else { INDENT };
-                    text.push_str(&format!("{:indent$}{line}\n", ""));
-                }
+/// Returns one line for each sentence. On a terminal long lines are wrapped.
+pub fn text(explanation: &Explanation, style: &Style) -> String {
+    let parts = [
+        ("cause", Colour::Red, &explanation.cause),
+        ("so", Colour::Yellow, &explanation.so),
+        ("note", Colour::Dim, &explanation.note),
+        ("do", Colour::Green, &explanation.advice),
+    ];
+    let mut text = String::new();
+    for (label, colour, sentences) in parts {
+        for sentence in sentences {
+            text.push_str(&style.paint(colour, &format!("{label}:")));
+            let sentence = OneLine(sentence).to_string();
+            // A command stays on one line, so that it can be copied.
+            let width = style.width.filter(|_| !sentence.contains(COMMENT)).map(|width| width - INDENT);
+            let lines = wrapped(&sentence, width);
+            for (at, line) in lines.iter().enumerate() {
+                let indent = if at == 0 { INDENT - label.len() - 1 } else { INDENT };
+                text.push_str(&format!("{:indent$}{line}\n", ""));
             }
         }
-        text
     }
+    text
 }
-
 /// The columns before a sentence: the longest label, a colon and a space.
 const INDENT: usize = 7;
-
-/// Stands between a command and what it does.
-pub const COMMENT: &str = "  # ";
 
 /// Breaks a text at spaces, so that lines have at most `width` columns. A longer word stays whole.
 pub fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
@@ -85,12 +65,12 @@ mod tests {
         };
         let style = |width| Style { width, colour: false, times: Times::new(true) };
         assert_eq!(
-            explanation.text(&style(Some(60))),
+            text(&explanation, &style(Some(60))),
             "cause: /user/bank has been handling bank::Charge for 12.4 s\n       and handles nothing else\ndo:    set a \\x1btimeout\n"
         );
-        assert_eq!(explanation.text(&style(None)).lines().count(), 2);
+        assert_eq!(text(&explanation, &style(None)).lines().count(), 2);
         let command = "pleach runs answer orders.db order-7 approve JSON  # answers it, and the run continues";
         let explanation = Explanation { advice: vec![command.into()], ..Explanation::default() };
-        assert_eq!(explanation.text(&style(Some(60))), format!("do:    {command}\n"));
+        assert_eq!(text(&explanation, &style(Some(60))), format!("do:    {command}\n"));
     }
 }

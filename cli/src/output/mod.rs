@@ -7,18 +7,16 @@
 //! | `table` | columns that fit the terminal |
 //! | `times` | moments and durations |
 //! | `progress` | one line on a terminal while a command works for long |
-//! | `escape` | control characters made visible |
 //! | `explanation` | why something does not continue |
 //!
 //! Rules:
 //! 1. Results go to standard output, everything else to standard error.
 //! 2. JSON is the interface for programs: it has a version, and fields are only added. Text may
 //!    change.
-//! 3. Every text that a program or a user wrote passes `escape`, or is JSON with escaped control
-//!    characters.
+//! 3. Every text that a program or a user wrote passes `escape` of `pleach_console::report`, or is
+//!    JSON with escaped control characters.
 //! 4. A closed pipe or a full device is an exit code, never a panic.
 
-pub mod escape;
 pub mod explanation;
 pub mod json;
 pub mod progress;
@@ -27,24 +25,14 @@ pub mod times;
 
 use crate::failure::Failure;
 use json::{JsonOptions, JsonText};
-use serde::{Serialize, Serializer};
+pub use pleach_console::report::text::counted;
+pub use pleach_console::report::{Version, escape};
+use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write as _};
 use times::Times;
 
-/// The version of the JSON output. A change that breaks a reader raises it.
-pub const JSON_VERSION: u32 = 1;
-
 /// The narrowest terminal for which tables are laid out.
 const WIDTH_MIN: usize = 60;
-
-/// The field `version` of every JSON document.
-pub struct Version;
-
-impl Serialize for Version {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(JSON_VERSION)
-    }
-}
 
 /// The result of a command.
 pub trait Report: Serialize {
@@ -145,11 +133,6 @@ impl Output {
         };
         write_all(&text)
     }
-}
-
-/// Returns a count with its noun: `1 run`, `3 runs`.
-pub fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Writes text to standard output.

@@ -6,7 +6,7 @@
 
 use super::escape::OneLine;
 use super::{Colour, Style};
-use unicode_width::UnicodeWidthChar as _;
+pub use pleach_console::report::text::{cut, cut_with, width_of};
 
 /// The narrowest width of a column that shrinks.
 const SHRUNK_MIN: usize = 8;
@@ -137,36 +137,6 @@ impl Table {
         text.push_str(&line);
         text.push('\n');
     }
-}
-
-/// The columns that a text takes on a terminal.
-pub fn width_of(text: &str) -> usize {
-    text.chars().map(|character| character.width().unwrap_or(0)).sum()
-}
-
-/// Cuts a text to `width` columns. A cut text ends with `…`.
-pub fn cut(text: &str, width: usize) -> String {
-    cut_with(text, width, "…")
-}
-
-/// Cuts a text to `width` columns. A cut text ends with `mark`.
-pub fn cut_with(text: &str, width: usize, mark: &str) -> String {
-    if width_of(text) <= width {
-        return text.to_string();
-    }
-    if width < width_of(mark) {
-        return String::new();
-    }
-    let (mut kept, mut used) = (String::new(), width_of(mark));
-    for character in text.chars() {
-        used += character.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        kept.push(character);
-    }
-    kept.push_str(mark);
-    kept
 }
 
 /// Writes a number with commas: `99,900`.

@@ -3,16 +3,16 @@
 //! Each word first says what would happen. Then it asks, unless `--yes` or `--dry-run` was given.
 
 use super::message::json_value;
-use super::preview::PreviewJson;
-use super::{FoundRun, confirm, quoted};
+use super::{FoundRun, confirm, preview, quoted};
 use crate::args::{ChangeArgs, Confirm, ForkArgs, PruneArgs, RewindArgs};
 use crate::failure::{Failure, Status};
 use crate::output::progress::Progress;
 use crate::output::{Output, Report, Style, Version, remark};
 use crate::store::{Access, OpenStore};
-use pleach::durable::RewindTo;
+use pleach::durable::{RewindPreview, RewindTo};
 use pleach::store::{Filter, Prune, RunStatus, Store as _, Timestamp};
-use serde::Serialize;
+use pleach_console::report::preview::PreviewJson;
+use serde::{Serialize, Serializer};
 use std::time::{Duration, SystemTime};
 
 /// The runs that one call removes.
@@ -32,13 +32,18 @@ struct ChangeReport {
     /// The last record of the run after the change.
     record: Option<u64>,
     new_run: Option<String>,
-    preview: Option<PreviewJson>,
+    #[serde(serialize_with = "preview_json")]
+    preview: Option<RewindPreview>,
+}
+
+fn preview_json<S: Serializer>(preview: &Option<RewindPreview>, serializer: S) -> Result<S::Ok, S::Error> {
+    preview.as_ref().map(PreviewJson::of).serialize(serializer)
 }
 
 impl Report for ChangeReport {
     fn text(&self, _: &Style) -> String {
         let id = quoted(&self.id);
-        let preview = self.preview.as_ref().filter(|_| self.is_dry_run).map(PreviewJson::text).unwrap_or_default();
+        let preview = self.preview.as_ref().filter(|_| self.is_dry_run).map(preview::text).unwrap_or_default();
         let done = match (self.is_dry_run, &self.new_run, self.record) {
             (true, ..) => format!("{} of run {id}: nothing was changed\n", self.action),
             (false, Some(new), _) => format!("created run {}; a worker continues it\n", quoted(new)),
@@ -53,7 +58,7 @@ impl Report for ChangeReport {
 
 pub async fn rewind(args: RewindArgs, output: &Output) -> Result<(), Failure> {
     let (run, confirm) = open(args.change).await?;
-    let preview = PreviewJson::of(&run.remote().preview_rewind(RewindTo::Record(args.record)).await?);
+    let preview = run.remote().preview_rewind(RewindTo::Record(args.record)).await?;
     let question = format!("Rewind run {} to record {}?", quoted(run.id()), args.record);
     if proceed(&preview, &question, confirm, output)? {
         let record = Some(run.remote().rewind_to(args.record).await.map_err(|fault| with_advice(&run, fault.into()))?);
@@ -68,7 +73,7 @@ pub async fn retry(args: ChangeArgs, output: &Output) -> Result<(), Failure> {
         let text = format!("run {:?} was not retried: it is {}, not failed", run.id(), run.info.status);
         return Err(Failure::new(Status::Refused, text).advice(run.command("show", "")));
     }
-    let preview = PreviewJson::of(&run.remote().preview_rewind(RewindTo::Head).await?);
+    let preview = run.remote().preview_rewind(RewindTo::Head).await?;
     if proceed(&preview, &format!("Retry run {}?", quoted(run.id())), confirm, output)? {
         let record = Some(run.remote().retry().await.map_err(|fault| with_advice(&run, fault.into()))?);
         return print(&run, "retry", false, record, None, Some(preview), output);
@@ -80,7 +85,7 @@ pub async fn fork(args: ForkArgs, output: &Output) -> Result<(), Failure> {
     let state = args.state.as_deref().map(json_value).transpose()?;
     let (run, confirm) = open(args.change).await?;
     let from = RewindTo::Record(args.record);
-    let preview = PreviewJson::of(&run.remote().preview_fork(from).await?);
+    let preview = run.remote().preview_fork(from).await?;
     let question = format!("Create run {} from run {}?", quoted(&args.new), quoted(run.id()));
     if proceed(&preview, &question, confirm, output)? {
         let state = state.as_deref().map(serde_json::value::RawValue::get);
@@ -200,12 +205,12 @@ async fn open(args: ChangeArgs) -> Result<(FoundRun, Confirm), Failure> {
 }
 
 /// Says what will run again, and asks. Returns false for a dry run.
-fn proceed(preview: &PreviewJson, question: &str, confirm: Confirm, output: &Output) -> Result<bool, Failure> {
+fn proceed(preview: &RewindPreview, question: &str, confirm: Confirm, output: &Output) -> Result<bool, Failure> {
     if confirm.dry_run {
         return Ok(false);
     }
     if !output.is_json() {
-        remark(preview.text().trim_end());
+        remark(preview::text(preview).trim_end());
     }
     confirm::ask(question, "yes", confirm)?;
     Ok(true)
@@ -217,7 +222,7 @@ fn print(
     is_dry_run: bool,
     record: Option<u64>,
     new_run: Option<String>,
-    preview: Option<PreviewJson>,
+    preview: Option<RewindPreview>,
     output: &Output,
 ) -> Result<(), Failure> {
     let (store, id) = (run.target.name(), run.id().to_string());

@@ -1,15 +1,15 @@
 //! `pleach runs history`: the records of a run. `tail` prints the same records as they come.
 
 use super::FoundRun;
-use super::info::{FailureJson, PlaceJson, branches, place_text};
+use super::info::{branches, place_text};
 use crate::args::HistoryArgs;
 use crate::failure::Failure;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::times::rfc3339;
-use crate::output::{Output, Report, Style, Version};
+use crate::output::{Output, Report, Style};
 use crate::store::Access;
 use pleach::durable::Checkpoint;
 use pleach::store::Kind;
+use pleach_console::report::history::HistoryJson;
 use serde::Serialize;
 
 /// The width below which times are shown as distances from now.
@@ -41,57 +41,10 @@ struct HistoryReport {
     next_command: Option<String>,
 }
 
-#[derive(Serialize)]
-struct HistoryJson<'a> {
-    version: Version,
-    store: &'a str,
-    id: &'a str,
-    oldest_record: u64,
-    records: Vec<RecordJson<'a>>,
-    next: Option<u64>,
-}
-
-/// One record, as JSON.
-#[derive(Serialize)]
-pub struct RecordJson<'a> {
-    record: u64,
-    kind: Kind,
-    node: &'a str,
-    next: Option<PlaceJson<'a>>,
-    attempt: u32,
-    visits: u64,
-    at: String,
-    branch: Vec<u32>,
-    epoch: u64,
-    parent: u64,
-    part_of: Option<u64>,
-    failure: Option<FailureJson<'a>>,
-}
-
-impl<'a> RecordJson<'a> {
-    pub fn of(record: &'a Checkpoint) -> Self {
-        Self {
-            record: record.sequence,
-            kind: record.kind,
-            node: &record.node,
-            next: record.next.as_ref().map(PlaceJson::of),
-            attempt: record.attempt,
-            visits: record.visits,
-            at: rfc3339(record.at),
-            branch: branches(&record.path),
-            epoch: record.epoch,
-            parent: record.parent,
-            part_of: record.part_of,
-            failure: record.failure.as_ref().map(FailureJson::of),
-        }
-    }
-}
-
 impl Serialize for HistoryReport {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { store, id, oldest, records, next, .. } = self;
-        let records = records.iter().map(RecordJson::of).collect();
-        HistoryJson { version: Version, store, id, oldest_record: *oldest, records, next: *next }.serialize(serializer)
+        HistoryJson::of(store, id, *oldest, records, *next).serialize(serializer)
     }
 }
 

@@ -1,27 +1,28 @@
 //! `pleach runs list`: one page of runs, the newest first.
 
 use super::groups;
-use super::info::{InfoJson, status_colour};
+use super::info::status_colour;
 use super::quoted;
 use crate::args::ListArgs;
 use crate::failure::Failure;
 use crate::output::escape::OneLine;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::{Output, Report, Style, Version};
-use crate::store::{Access, OpenStore, Target};
-use pleach::store::{Filter, RunCursor, RunInfo, RunList, RunStatus, Store as _};
-use serde::ser::SerializeStruct as _;
+use crate::output::{Output, Report, Style};
+use crate::store::Access;
+use pleach::store::{Filter, RunCursor, RunInfo, RunList, RunStatus};
+use pleach_console::report::NamedStore;
+use pleach_console::report::list::{ListJson, read};
 use serde::{Serialize, Serializer};
 
 pub async fn run(args: ListArgs, output: &Output) -> Result<(), Failure> {
-    let store = args.store.store.open(Access::Read).await?;
+    let store = args.store.store.open_named(Access::Read).await?;
     let filters = filters(&args);
     if let Some(by) = args.group_by {
-        return output.print(&groups::count(&store, &args.store.store, filters, by).await?);
+        return output.print(&groups::count(&store, filters, by).await?);
     }
     let after = args.after.as_deref().map(str::parse::<RunCursor>).transpose()?;
     let page = read(&store, filters, after, args.limit as usize).await?;
-    output.print(&ListReport { target: &args.store.store, page })
+    output.print(&ListReport { store, page })
 }
 
 fn filters(args: &ListArgs) -> Vec<Filter> {
@@ -37,47 +38,19 @@ fn filters(args: &ListArgs) -> Vec<Filter> {
     options.into_iter().flatten().chain(tags).collect()
 }
 
-/// Reads up to `count` runs. One call of the store can return fewer.
-async fn read(store: &OpenStore, filters: Vec<Filter>, mut after: Option<RunCursor>, count: usize) -> Result<RunList, Failure> {
-    let mut all = RunList::default();
-    loop {
-        let page = store.list(filters.clone(), after, count - all.runs.len()).await?;
-        all.runs.extend(page.runs);
-        all.damaged.extend(page.damaged);
-        (after, all.next) = (page.next, page.next);
-        if after.is_none() || all.runs.len() >= count {
-            return Ok(all);
-        }
-    }
-}
-
-struct ListReport<'a> {
-    target: &'a Target,
+struct ListReport {
+    store: NamedStore,
     page: RunList,
 }
 
-#[derive(Serialize)]
-struct DamagedJson<'a> {
-    id: &'a str,
-    reason: &'a str,
-}
-
-impl Serialize for ListReport<'_> {
+impl Serialize for ListReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RunList { runs, damaged, next } = &self.page;
-        let runs: Vec<InfoJson<'_>> = runs.iter().map(InfoJson::of).collect();
-        let damaged: Vec<_> = damaged.iter().map(|run| DamagedJson { id: &run.run, reason: run.reason }).collect();
-        let mut report = serializer.serialize_struct("List", 5)?;
-        report.serialize_field("version", &Version)?;
-        report.serialize_field("store", &self.target.name())?;
-        report.serialize_field("runs", &runs)?;
-        report.serialize_field("damaged", &damaged)?;
-        report.serialize_field("next", &next.map(|next| next.to_string()))?;
-        report.end()
+        let next = self.page.next.map(|next| next.to_string());
+        ListJson::of(self.store.name(), &self.page, next).serialize(serializer)
     }
 }
 
-impl Report for ListReport<'_> {
+impl Report for ListReport {
     const ITEMS: Option<&'static str> = Some("runs");
 
     fn text(&self, style: &Style) -> String {
@@ -87,7 +60,7 @@ impl Report for ListReport<'_> {
             text.push_str(&format!("damaged: {} ({})\n", OneLine(&run.run), run.reason));
         }
         if let Some(next) = next {
-            text.push_str(&format!("more: pleach runs list {} --after {next}\n", quoted(&self.target.name())));
+            text.push_str(&format!("more: pleach runs list {} --after {next}\n", quoted(self.store.name())));
         }
         text
     }

@@ -38,6 +38,8 @@ use crate::output::escape::OneLine;
 use crate::store::{Access, OpenStore, Target};
 use pleach::durable::RunRemote;
 use pleach::store::{Filter, RunInfo, Store as _, StoreError};
+use pleach_console::report::command::of_run;
+pub use pleach_console::report::command::quoted;
 
 /// The most ids that an error lists.
 const LISTED_MAX: usize = 5;
@@ -88,14 +90,8 @@ impl FoundRun {
 
     /// Returns a command line for this run, for people to copy.
     pub fn command(&self, word: &str, more: &str) -> String {
-        command(&self.target, self.id(), word, more)
+        of_run(&self.target.name(), self.id(), word, more)
     }
-}
-
-/// Returns a command line for a run, for people to copy.
-pub fn command(target: &Target, run: &str, word: &str, more: &str) -> String {
-    let separator = if more.is_empty() { "" } else { " " };
-    format!("pleach runs {word} {} {}{separator}{more}", quoted(&target.name()), quoted(run))
 }
 
 /// Finds a run by its id or by a beginning that only one run has.
@@ -123,46 +119,4 @@ pub async fn find(store: &OpenStore, target: &Target, text: &str) -> Result<RunI
         let text = format!("the store {} has no run whose id is or begins with {:?}", target.name(), text);
         Failure::new(Status::NotFound, text).advice(format!("list the runs with: pleach runs list {}", quoted(&target.name())))
     })
-}
-
-/// Quotes a text for a shell, if needed. Control characters become escapes.
-pub fn quoted(text: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@%+,=".contains(character);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_string();
-    }
-    let visible = OneLine(text).to_string();
-    if visible == text {
-        return format!("'{}'", text.replace('\'', r"'\''"));
-    }
-    let mut escaped = String::from("$'");
-    for character in text.chars() {
-        match character {
-            '\'' => escaped.push_str("\\'"),
-            '\\' => escaped.push_str("\\\\"),
-            character if OneLine(character.encode_utf8(&mut [0; 4])).to_string().len() == character.len_utf8() => {
-                escaped.push(character);
-            }
-            character => {
-                let mut bytes = [0; 4];
-                character.encode_utf8(&mut bytes).bytes().for_each(|byte| escaped.push_str(&format!("\\x{byte:02x}")));
-            }
-        }
-    }
-    escaped + "'"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_quoted_for_a_shell() {
-        for (text, expected) in
-            [("order-7", "order-7"), ("essay on actors", "'essay on actors'"), ("it's", r"'it'\''s'"), ("", "''")]
-        {
-            assert_eq!(quoted(text), expected);
-        }
-        assert_eq!(quoted("a\u{1b}[31m'\u{9b}"), r"$'a\x1b[31m\'\xc2\x9b'");
-    }
 }

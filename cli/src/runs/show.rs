@@ -1,19 +1,19 @@
 //! `pleach runs show`: one run, what it waits for, what failed, and the command that helps.
 
 use super::FoundRun;
-use super::info::{FailureJson, InfoJson, PlaceJson, branches, place_text, status_text, time_text};
+use super::info::{branches, place_text, status_text, time_text};
 use super::{quoted, state};
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::output::escape::{ManyLines, OneLine};
 use crate::output::table::cut;
-use crate::output::times::rfc3339;
-use crate::output::{Colour, Output, Report, Style, Version};
+use crate::output::{Colour, Output, Report, Style};
 use crate::store::Access;
-use pleach::durable::{RunView, TokenView, WaitView};
-use pleach::store::{RunInfo, RunStatus, Timestamp};
+use pleach::durable::{RunView, TokenView};
+use pleach::store::{RunInfo, Timestamp};
+use pleach_console::report::Values;
+use pleach_console::report::show::{ShowJson, kind_of, next_commands};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
@@ -29,107 +29,22 @@ pub async fn run(args: ShowArgs, output: &Output) -> Result<(), Failure> {
         return state::show(&run, record, output).await;
     }
     let view = run.remote().view().await?;
-    output.print(&ShowReport { next: next_commands(&run, &view), run, view, is_full: args.full })
+    let store = run.target.name();
+    output.print(&ShowReport { next: next_commands(&store, &run.info, &view), store, run, view, is_full: args.full })
 }
 
 struct ShowReport {
+    store: String,
     run: FoundRun,
     view: RunView,
     next: Vec<String>,
     is_full: bool,
 }
 
-#[derive(Serialize)]
-struct ShowJson<'a> {
-    version: Version,
-    store: String,
-    #[serde(flatten)]
-    info: InfoJson<'a>,
-    is_paused: bool,
-    visits: u64,
-    tokens: Vec<TokenJson<'a>>,
-    refused: Vec<RefusedJson<'a>>,
-    next_commands: &'a [String],
-}
-
-#[derive(Serialize)]
-struct TokenJson<'a> {
-    at: PlaceJson<'a>,
-    branch: Vec<u32>,
-    /// The state as it is stored, with every digit.
-    state: Option<&'a RawValue>,
-    waits: Vec<WaitJson<'a>>,
-    failure: Option<FailureJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct WaitJson<'a> {
-    kind: &'static str,
-    key: &'a str,
-    question: Option<&'a RawValue>,
-    due: Option<String>,
-}
-
-#[derive(Serialize)]
-struct RefusedJson<'a> {
-    number: u64,
-    name: &'a str,
-    reason: &'a str,
-    at: String,
-}
-
-/// Returns stored JSON as it is. A text that is not JSON cannot be stored.
-fn raw(json: &str) -> Option<&RawValue> {
-    serde_json::from_str(json).ok()
-}
-
 impl Serialize for ShowReport {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let refused = self.view.refused.iter().map(|message| RefusedJson {
-            number: message.number,
-            name: &message.name,
-            reason: &message.reason,
-            at: rfc3339(message.at),
-        });
-        let json = ShowJson {
-            version: Version,
-            store: self.run.target.name(),
-            info: InfoJson::of(&self.run.info),
-            is_paused: self.view.is_paused,
-            visits: self.view.visits,
-            tokens: self.view.tokens.iter().map(token_json).collect(),
-            refused: refused.collect(),
-            next_commands: &self.next,
-        };
-        json.serialize(serializer)
-    }
-}
-
-fn token_json(token: &TokenView) -> TokenJson<'_> {
-    TokenJson {
-        at: PlaceJson::of(&token.at),
-        branch: branches(&token.branch),
-        state: token.state.as_deref().and_then(raw),
-        waits: token.waits.iter().map(wait_json).collect(),
-        failure: token.failure.as_ref().map(FailureJson::of),
-    }
-}
-
-fn wait_json(wait: &WaitView) -> WaitJson<'_> {
-    WaitJson {
-        kind: kind_of(wait),
-        key: &wait.key,
-        question: wait.question.as_deref().and_then(raw),
-        due: wait.due.map(rfc3339),
-    }
-}
-
-fn kind_of(wait: &WaitView) -> &'static str {
-    match (wait.is_signal, &wait.question) {
-        (true, _) => "signal",
-        (false, Some(_)) => "question",
-        (false, None) if wait.due.is_some() => "time",
-        (false, None) => "question",
+        let Self { store, run, view, .. } = self;
+        ShowJson::of(store, &run.info, view, Values::Inline, usize::MAX).serialize(serializer)
     }
 }
 
@@ -235,33 +150,4 @@ fn driver(style: &Style, info: &RunInfo) -> Option<String> {
 
 fn now() -> Timestamp {
     SystemTime::now().into()
-}
-
-/// Returns the commands that a person needs next, the most useful first.
-fn next_commands(run: &FoundRun, view: &RunView) -> Vec<String> {
-    let mut next = Vec::new();
-    if view.is_paused {
-        next.push(run.command("resume", ""));
-    }
-    for wait in view.waits().take(3) {
-        match kind_of(wait) {
-            "signal" => next.push(run.command("signal", &format!("{} JSON", quoted(&wait.key)))),
-            "question" => next.push(run.command("answer", &format!("{} JSON", quoted(&wait.key)))),
-            _ => {}
-        }
-    }
-    match run.info.status {
-        RunStatus::Failed | RunStatus::CompensationFailed => next.push(run.command("retry", "")),
-        RunStatus::Stuck => next.push(run.command("unstick", "")),
-        RunStatus::Cancelled | RunStatus::Compensated => {
-            next.push(run.command("history", ""));
-            next.push(run.command("rewind", "RECORD"));
-        }
-        RunStatus::Running if run.info.owner.is_none() => {
-            next.push(format!("pleach check {} --graphs FILE.json", quoted(&run.target.name())));
-        }
-        RunStatus::Running => next.push(run.command("tail", "")),
-        _ => {}
-    }
-    next
 }

@@ -4,17 +4,17 @@ use super::FoundRun;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
 use crate::output::escape::{ManyLines, OneLine};
-use crate::output::{Colour, Output, Report, Style, Version};
+use crate::output::{Colour, Output, Report, Style};
 use crate::store::Access;
-use pleach::durable::{JsonPatch, PatchOperation};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use pleach::durable::PatchOperation;
+use pleach_console::report::state::{StateDiff, StateJson};
+use pleach_console::report::{ProgramValue, Values};
+use serde::{Serialize, Serializer};
 
 /// Prints the state at a record.
 pub async fn show(run: &FoundRun, record: u64, output: &Output) -> Result<(), Failure> {
     let state = run.remote().state_at(record).await?;
-    let state = RawValue::from_string(state).map_err(|error| Failure::new(crate::failure::Status::Failed, error))?;
-    output.print(&StateReport { version: Version, store: run.target.name(), id: run.id().to_string(), record, state })
+    output.print(&StateReport { store: run.target.name(), id: run.id().to_string(), record, state })
 }
 
 /// Prints how the state changed between two records.
@@ -22,38 +22,42 @@ pub async fn diff(args: DiffArgs, output: &Output) -> Result<(), Failure> {
     let run = FoundRun::open(args.run, Access::Read).await?;
     let patch = run.remote().state_patch(args.from, args.to).await?;
     let (store, id) = (run.target.name(), run.id().to_string());
-    output.print(&DiffReport { version: Version, store, id, from: args.from, to: args.to, patch })
+    output.print(&DiffReport(StateDiff { store, id, from: args.from, to: args.to, patch }))
 }
 
-#[derive(Serialize)]
 struct StateReport {
-    version: Version,
     store: String,
     id: String,
     record: u64,
-    state: Box<RawValue>,
+    state: String,
+}
+
+impl Serialize for StateReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let state = ProgramValue::new(&self.state, Values::Inline);
+        StateJson::of(&self.store, &self.id, self.record, state).serialize(serializer)
+    }
 }
 
 impl Report for StateReport {
     fn text(&self, _: &Style) -> String {
-        format!("{}\n", ManyLines(self.state.get()))
+        format!("{}\n", ManyLines(&self.state))
     }
 }
 
-#[derive(Serialize)]
-struct DiffReport {
-    version: Version,
-    store: String,
-    id: String,
-    from: u64,
-    to: u64,
-    patch: JsonPatch,
+struct DiffReport(StateDiff);
+
+impl Serialize for DiffReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.json(Values::Inline, usize::MAX).serialize(serializer)
+    }
 }
 
 impl Report for DiffReport {
     fn text(&self, style: &Style) -> String {
-        if self.patch.is_empty() {
-            return format!("the states at records {} and {} are equal\n", self.from, self.to);
+        let StateDiff { from, to, patch, .. } = &self.0;
+        if patch.is_empty() {
+            return format!("the states at records {from} and {to} are equal\n");
         }
         let line = |operation: &PatchOperation| {
             let shown = |path: &str| OneLine(if path.is_empty() { "(all)" } else { path }).to_string();
@@ -68,6 +72,6 @@ impl Report for DiffReport {
                 other => OneLine(&format!("? {other:?}")).to_string(),
             }
         };
-        self.patch.operations.iter().map(|operation| line(operation) + "\n").collect()
+        patch.operations.iter().map(|operation| line(operation) + "\n").collect()
     }
 }

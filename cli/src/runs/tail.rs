@@ -1,6 +1,6 @@
 //! `pleach runs tail`: prints the records of a run as they are committed, until the run ends.
 
-use super::history::{RecordJson, kind, then};
+use super::history::{kind, then};
 use super::info::branches;
 use super::{FoundRun, find};
 use crate::args::TailArgs;
@@ -10,6 +10,7 @@ use crate::output::{Output, Report, Style, Version, remark};
 use crate::store::{Access, OpenStore};
 use pleach::durable::{Checkpoint, RunRemote};
 use pleach::store::{RunInfo, RunStatus, Store as _, StoreError};
+use pleach_console::report::history::RecordJson;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,10 +1,10 @@
 //! The part of an explanation that the tokens of a run give: open waits, failed attempts, branches.
 
 use super::causes::{Why, of_failure};
-use super::{Explanation, Line};
-use crate::output::table::cut;
-use crate::runs::info::{branches, place_text};
-use crate::runs::quoted;
+use super::{Line, RunExplanation};
+use crate::report::command::quoted;
+use crate::report::info::{branches, place_text};
+use crate::report::text::cut;
 use pleach::durable::{RunView, TokenView, WaitView};
 use pleach::store::{Place, Timestamp};
 
@@ -52,7 +52,7 @@ fn node_of(token: &TokenView) -> &str {
 }
 
 /// Adds the failed attempts after which nodes are tried again.
-pub fn attempts(view: &RunView, now: Timestamp, found: &mut Explanation) {
+pub fn attempts(view: &RunView, now: Timestamp, found: &mut RunExplanation) {
     let retried = view.tokens.iter().filter_map(|token| token.failure.as_ref()).filter(|failure| !failure.is_final);
     for failure in retried.filter(|failure| failure.retry_at.is_some()).take(SHOWN_MAX) {
         found.cause(Line { due: None, ..of_failure(failure) });
@@ -66,7 +66,7 @@ pub fn attempts(view: &RunView, now: Timestamp, found: &mut Explanation) {
 }
 
 /// Adds the open waits: for a person, a signal or a time.
-pub fn open_waits(why: &Why<'_>, view: &RunView, found: &mut Explanation) {
+pub fn open_waits(why: &Why<'_>, view: &RunView, found: &mut RunExplanation) {
     let waits = view.tokens.iter().flat_map(|token| token.waits.iter().map(move |wait| (token, wait)));
     // A message for it is on its way, and only a driver is missing.
     let is_answered = |wait: &WaitView| {
@@ -105,7 +105,7 @@ pub fn open_waits(why: &Why<'_>, view: &RunView, found: &mut Explanation) {
 }
 
 /// Adds the last message for this wait that the run refused.
-fn add_refusal(view: &RunView, wait: &WaitView, found: &mut Explanation) {
+fn add_refusal(view: &RunView, wait: &WaitView, found: &mut RunExplanation) {
     let kind = if wait.is_signal { "signal" } else { "answer" };
     let is_for = |name: &str| name.split_once('/') == Some((kind, &wait.key));
     if let Some(refused) = view.refused.iter().rev().find(|refused| is_for(&refused.name)) {
@@ -115,7 +115,7 @@ fn add_refusal(view: &RunView, wait: &WaitView, found: &mut Explanation) {
 }
 
 /// Adds what waits for branches and subgraphs.
-pub fn forks(view: &RunView, found: &mut Explanation) {
+pub fn forks(view: &RunView, found: &mut RunExplanation) {
     for token in &view.tokens {
         let within = view.tokens.iter().filter(|inner| is_inside(inner, token));
         let line = match &token.at {

@@ -9,9 +9,11 @@ use std::fmt;
 ///
 /// Line breaks become `\n`, other control characters `\xNN` or `\u{NNNN}`, and so do the characters
 /// that change the direction of text.
+#[derive(Clone, Copy, Debug)]
 pub struct OneLine<'a>(pub &'a str);
 
 /// Shows `text` with control characters made visible, except line breaks and tabs.
+#[derive(Clone, Copy, Debug)]
 pub struct ManyLines<'a>(pub &'a str);
 
 impl fmt::Display for OneLine<'_> {

@@ -2,12 +2,11 @@
 
 use super::facts::{Facts, Others};
 use super::waiting;
-use super::{Explanation, Line};
-use crate::output::counted;
-use crate::output::times::short;
-use crate::runs::info::branches;
-use crate::runs::{command, quoted};
-use crate::store::Target;
+use super::{Line, RunExplanation};
+use crate::report::command::{check, of_run, quoted};
+use crate::report::info::branches;
+use crate::report::text::counted;
+use crate::report::times::short;
 use pleach::durable::RunView;
 use pleach::store::{FailureKind, GraphVersion, RunFailure, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX};
 use std::time::Duration;
@@ -20,20 +19,20 @@ const CLAIMED_WITHIN: Duration = Duration::from_secs(15);
 const LONG_WORK: Duration = Duration::from_secs(300);
 
 /// Explains a run whose own row is damaged.
-pub fn of_damaged_row(target: &Target, run: &str, reason: &str) -> Explanation {
-    let mut found = Explanation::default();
+pub fn of_damaged_row(store: &str, run: &str, reason: &str) -> RunExplanation {
+    let mut found = RunExplanation::default();
     found.cause(Line::new("damaged", format!("the row of the run is damaged: {reason}")));
     found.so(Line::new("unreadable", "no worker claims the run, and no message reaches it"));
     found.advise("restore the store from a backup; the other runs are not affected", None);
-    found.advise("only if the run may be lost", Some(command(target, run, "delete", "")));
-    found.advise("examines the whole store", Some(format!("pleach doctor {} --full", quoted(&target.name()))));
+    found.advise("only if the run may be lost", Some(of_run(store, run, "delete", "")));
+    found.advise("examines the whole store", Some(format!("pleach doctor {} --full", quoted(store))));
     found
 }
 
 /// Explains a run whose row is readable.
-pub fn of(target: &Target, facts: &Facts) -> Explanation {
-    let why = Why { target, facts };
-    let mut found = Explanation::default();
+pub fn of(store: &str, facts: &Facts) -> RunExplanation {
+    let why = Why { store, facts };
+    let mut found = RunExplanation::default();
     match &facts.view {
         Err(error) => why.damaged_log(error, &mut found),
         Ok(view) => match facts.info.status {
@@ -51,20 +50,20 @@ pub fn of(target: &Target, facts: &Facts) -> Explanation {
 }
 
 pub struct Why<'a> {
-    pub target: &'a Target,
+    pub store: &'a str,
     pub facts: &'a Facts,
 }
 
 impl Why<'_> {
     pub fn command(&self, word: &str, more: &str) -> Option<String> {
-        Some(command(self.target, &self.facts.info.id, word, more))
+        Some(of_run(self.store, &self.facts.info.id, word, more))
     }
 
     fn check_command(&self) -> Option<String> {
-        Some(format!("pleach check {} --graphs FILE.json", quoted(&self.target.name())))
+        Some(check(self.store))
     }
 
-    fn damaged_log(&self, error: &StoreError, found: &mut Explanation) {
+    fn damaged_log(&self, error: &StoreError, found: &mut RunExplanation) {
         let StoreError::Damaged { sequence, reason, .. } = error else { return };
         found.cause(Line {
             record: Some(*sequence),
@@ -80,7 +79,7 @@ impl Why<'_> {
         }
     }
 
-    fn stuck(&self, view: &RunView, found: &mut Explanation) {
+    fn stuck(&self, view: &RunView, found: &mut RunExplanation) {
         let (info, at) = (&self.facts.info, waiting::places(view));
         match &info.trouble {
             Some(trouble) => found.cause(Line::new("trouble", format!("no worker could drive the run: {trouble}"))),
@@ -97,7 +96,7 @@ impl Why<'_> {
         found.advise("or to end the run: send this first, then unstick it", self.command("cancel", ""));
     }
 
-    fn ended(&self, view: &RunView, found: &mut Explanation) {
+    fn ended(&self, view: &RunView, found: &mut RunExplanation) {
         let info = &self.facts.info;
         let last = view.failure.as_ref();
         for failure in self.facts.undone_for.iter().chain(last).chain(&self.facts.undo_failed) {
@@ -133,7 +132,7 @@ impl Why<'_> {
         }
     }
 
-    fn live(&self, view: &RunView, found: &mut Explanation) {
+    fn live(&self, view: &RunView, found: &mut RunExplanation) {
         let facts = self.facts;
         let info = &facts.info;
         self.commands(view, found);
@@ -157,7 +156,7 @@ impl Why<'_> {
     }
 
     /// Pause and cancel commands that are in force or on their way.
-    fn commands(&self, view: &RunView, found: &mut Explanation) {
+    fn commands(&self, view: &RunView, found: &mut RunExplanation) {
         let sent = |name: &str| self.facts.inbox.iter().rev().find(|(known, _)| known == name).map(|(_, at)| *at);
         if let Some(at) = sent("command/cancel") {
             found.cause(Line::new("cancelling", "a command cancels the run, and no driver has taken it yet").since(at));
@@ -172,7 +171,7 @@ impl Why<'_> {
     }
 
     /// A driver holds the run.
-    fn driven(&self, view: &RunView, found: &mut Explanation) {
+    fn driven(&self, view: &RunView, found: &mut RunExplanation) {
         let Facts { info, now, .. } = self.facts;
         waiting::attempts(view, *now, found);
         waiting::open_waits(self, view, found);
@@ -198,7 +197,7 @@ impl Why<'_> {
     }
 
     /// The run is due, and no driver holds it.
-    fn unclaimed(&self, view: &RunView, found: &mut Explanation) {
+    fn unclaimed(&self, view: &RunView, found: &mut RunExplanation) {
         let Facts { info, now, is_holder_alive, .. } = self.facts;
         let due = info.wake_at.unwrap_or(*now);
         // The lease of a dead holder has ended before its time.
@@ -229,7 +228,7 @@ impl Why<'_> {
     }
 
     /// The driver of the run has lost it: its process has ended, or does not renew the lease.
-    fn lost_driver(&self, view: &RunView, found: &mut Explanation) {
+    fn lost_driver(&self, view: &RunView, found: &mut RunExplanation) {
         let Facts { info, is_holder_alive, .. } = self.facts;
         let (owner, work) = (driver(info), waiting::places(view));
         if *is_holder_alive == Some(false) {
@@ -261,7 +260,7 @@ impl Why<'_> {
     }
 
     /// Says which workers the store knows, and why none of them serves the run.
-    fn unserved(&self, since: pleach::store::Timestamp, found: &mut Explanation) {
+    fn unserved(&self, since: pleach::store::Timestamp, found: &mut RunExplanation) {
         let (info, none) = (&self.facts.info, Others::default());
         let others = self.facts.others.as_ref().unwrap_or(&none);
         let wanted = (info.graph.clone(), info.version.clone());
@@ -293,7 +292,7 @@ impl Why<'_> {
     }
 
     /// The run waits for a time or a message.
-    fn not_due(&self, view: &RunView, found: &mut Explanation) {
+    fn not_due(&self, view: &RunView, found: &mut RunExplanation) {
         let Facts { info, now, .. } = self.facts;
         if let Some(trouble) = &info.trouble {
             found.cause(Line::new("trouble", format!("the last worker could not drive the run: {trouble}")));

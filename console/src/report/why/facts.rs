@@ -1,11 +1,9 @@
 //! What is read to explain a run. Nothing is written.
 
-use crate::failure::Failure;
-use crate::store::{OpenStore, StoreKind};
+use crate::report::NamedStore;
 use pleach::durable::{RunControlError, RunRemote, RunView};
-use pleach::store::{Filter, GraphVersion, Kind, LIST_MAX, RunFailure, RunInfo, RunStatus, Store as _, StoreError, Timestamp};
+use pleach::store::{Filter, GraphVersion, Kind, LIST_MAX, RunFailure, RunInfo, RunStatus, StoreError, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::SystemTime;
 
 /// The records before the head in which the first failure of an undone run is looked for.
 const RECORDS_SEARCHED: u64 = 500;
@@ -42,31 +40,28 @@ pub struct Others {
 }
 
 impl Facts {
-    pub async fn read(kind: &StoreKind, store: &OpenStore, info: RunInfo) -> Result<Self, Failure> {
+    pub async fn read(store: &NamedStore, info: RunInfo) -> Result<Self, RunControlError> {
         let id = info.id.clone();
-        let remote = RunRemote::new(store, id.as_str());
+        let remote = RunRemote::new(store.store(), id.as_str());
         let view = match remote.view().await {
             Ok(view) => Ok(view),
             Err(RunControlError::Store(error @ StoreError::Damaged { .. })) => Err(error),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let mut inbox = Vec::new();
         if info.last_message > 0 && !info.status.has_ended() {
-            let messages = store.inbox(&id, 0).await?;
+            let messages = store.store().inbox(&id, 0).await?;
             inbox.extend(messages.into_iter().map(|message| (message.message.name, message.at)));
         }
-        let now = now(kind).await;
-        let is_holder_alive = match kind {
-            StoreKind::Sqlite(store) if info.owner.is_some() => store.is_holder_alive(&id).await?,
-            _ => None,
-        };
+        let now = store.now().await;
+        let is_holder_alive = if info.owner.is_some() { store.is_holder_alive(&id).await? } else { None };
         let (undone_for, undo_failed) = match info.status {
             RunStatus::Compensated | RunStatus::CompensationFailed => failures_of_undo(&remote, &info).await?,
             _ => (None, None),
         };
         let mut facts = Self { info, view, now, inbox, is_holder_alive, undone_for, undo_failed, others: None };
         if facts.is_due() && !facts.is_held() {
-            facts.others = Some(others(kind, store, &facts.info, now).await?);
+            facts.others = Some(others(store, &facts.info, now).await?);
         }
         Ok(facts)
     }
@@ -80,19 +75,6 @@ impl Facts {
     /// Returns whether a worker should drive the run now.
     pub fn is_due(&self) -> bool {
         self.info.status.is_live() && self.info.wake_at.is_some_and(|at| at <= self.now)
-    }
-}
-
-/// Returns the time by the clock of the store.
-async fn now(kind: &StoreKind) -> Timestamp {
-    let here = Timestamp::from(SystemTime::now());
-    match kind {
-        StoreKind::Sqlite(_) => here,
-        #[cfg(feature = "postgres")]
-        StoreKind::Postgres(store) => {
-            let ahead = store.diagnose().await.map_or(0, |found| found.clock_ahead);
-            Timestamp::from_millis(Timestamp::from(SystemTime::now()).as_millis().saturating_add(ahead))
-        }
     }
 }
 
@@ -115,15 +97,15 @@ async fn failures_of_undo(remote: &RunRemote, info: &RunInfo) -> Result<(Option<
     Ok((failure, of_undo))
 }
 
-async fn others(kind: &StoreKind, store: &OpenStore, info: &RunInfo, now: Timestamp) -> Result<Others, StoreError> {
+async fn others(store: &NamedStore, info: &RunInfo, now: Timestamp) -> Result<Others, StoreError> {
     let (mut others, mut dead) = (Others::default(), BTreeSet::new());
     for status in [RunStatus::Running, RunStatus::Waiting] {
-        for run in store.list(vec![Filter::Status(status)], None, LIST_MAX).await?.runs {
+        for run in store.store().list(vec![Filter::Status(status)], None, LIST_MAX).await?.runs {
             let RunInfo { id, owner: Some(owner), lease_until: Some(until), graph, version, .. } = run else { continue };
             if until <= now || dead.contains(&owner) {
                 continue;
             }
-            if !others.drivers.contains_key(&owner) && is_dead(kind, &id).await? {
+            if !others.drivers.contains_key(&owner) && store.is_holder_alive(&id).await? == Some(false) {
                 dead.insert(owner);
                 continue;
             }
@@ -133,18 +115,9 @@ async fn others(kind: &StoreKind, store: &OpenStore, info: &RunInfo, now: Timest
             }
         }
     }
-    let neighbours = store.list(vec![Filter::Graph(info.graph.clone())], None, NEIGHBOURS_MAX).await?.runs;
+    let neighbours = store.store().list(vec![Filter::Graph(info.graph.clone())], None, NEIGHBOURS_MAX).await?.runs;
     let newer = neighbours.into_iter().filter(|run| run.version != info.version && run.created >= info.created);
     // The newest run of that version is the first one.
     others.newer_version = newer.map(|run| (run.version, run.created)).next();
     Ok(others)
-}
-
-/// Returns whether the process that holds the lease of a run has ended, as far as is known.
-async fn is_dead(kind: &StoreKind, run: &str) -> Result<bool, StoreError> {
-    match kind {
-        StoreKind::Sqlite(store) => Ok(store.is_holder_alive(run).await? == Some(false)),
-        #[cfg(feature = "postgres")]
-        StoreKind::Postgres(_) => Ok(false),
-    }
 }
