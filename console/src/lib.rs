@@ -2,7 +2,12 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `view` | what the page can ask for, and its parameters |
+//! | `builder` | the public face: [`Console`], its options, the running console |
+//! | `server` | HTTP: connections, the guard, routes, answers |
+//! | `stream` | live views: one endless answer for each browser |
+//! | `viewer` | the answer of every view |
+//! | `sources`, `home` | the processes and stores of a console; what is wrong in them |
+//! | `view`, `limits` | what the page can ask for, its parameters and their limits |
 //! | `action` | what the page can order, plans and outcomes |
 //! | `problem` | what is wrong now, for the home page |
 //! | `failure` | why a request failed, as the page shows it |
@@ -12,13 +17,32 @@
 //! `docs/console-api.md` describes the interface between the page and this crate.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+// The sources of processes and stores are written at this time.
+#![allow(dead_code)]
 
 mod action;
+mod assets;
+mod builder;
+mod clock;
+mod error;
 mod failure;
+mod home;
+mod limits;
 mod problem;
 pub mod report;
+mod server;
+mod settings;
 mod source;
+mod sources;
+mod stream;
 mod view;
+mod viewer;
 
+#[cfg(test)]
+mod testing;
+
+pub use builder::{Console, ConsoleBuilder, ConsoleHandle};
+pub use error::ConsoleError;
 pub use failure::Failure;
+pub use settings::Colour;
 pub use view::{Filters, View};

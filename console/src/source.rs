@@ -6,7 +6,7 @@
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
 use crate::problem::Problem;
-use crate::view::View;
+use crate::view::{ValueAt, View};
 use serde::Serialize;
 use serde_json::Value;
 use std::future::Future;
@@ -25,7 +25,17 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn describe(&self) -> Value;
 
     /// Answers a view. Values of the program are JSON text inside strings.
+    ///
+    /// The future may be dropped at any time: when a browser leaves, or asks for another view.
     fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value>;
+
+    /// Returns a whole state, question, or part of one, as JSON text of any length: for downloads,
+    /// and to give a redacted value back to an edited state. Only stores have values.
+    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, String> {
+        let text = format!("{} has no values", self.key());
+        let _ = at;
+        Box::pin(async { Err(Failure::new("not_possible", text)) })
+    }
 
     /// Examines the source for the home page. An error becomes a problem of the kind `unreachable`.
     fn examine(&self) -> Answer<'_, Findings>;
