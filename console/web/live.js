@@ -114,21 +114,22 @@ function show(message) {
 }
 
 function cellOf(text) {
-  if (!cells.has(text)) cells.set(text, { now: signal(LOADING), users: 0, forget: null });
+  if (!cells.has(text)) {
+    const cell = { now: signal(LOADING), users: 0, isWatched: false, forget: null };
+    cell.forget = setTimeout(() => cells.delete(text), REMEMBER_MS);
+    cells.set(text, cell);
+  }
   return cells.get(text);
 }
 
 /** Watches a view until the returned function is called. */
 function hold(text) {
   const cell = cellOf(text);
-  clearTimeout(cell.forget);
   cell.users += 1;
-  if (cell.users === 1) sendWatches();
+  clearTimeout(cell.forget);
+  sendWatches();
   return () => {
     cell.users -= 1;
-    if (cell.users > 0) return;
-    cell.now.value = { ...cell.now.value, isOld: cell.now.value.status !== "loading" };
-    cell.forget = setTimeout(() => cells.delete(text), REMEMBER_MS);
     sendWatches();
   };
 }
@@ -139,8 +140,22 @@ function sendWatches() {
   isSending = true;
   setTimeout(() => {
     isSending = false;
-    toHub({ type: "watch", texts: [...cells].filter(([, { users }]) => users > 0).map(([text]) => text) });
+    const texts = [];
+    batch(() => {
+      for (const [text, cell] of cells) {
+        if (cell.users > 0) texts.push(text);
+        else if (cell.isWatched) unwatch(text, cell);
+        cell.isWatched = cell.users > 0;
+      }
+    });
+    toHub({ type: "watch", texts });
   }, 0);
+}
+
+/** Nobody shows a view any more: its value is old from now on, and forgotten later. */
+function unwatch(text, cell) {
+  cell.now.value = { ...cell.now.value, isOld: cell.now.value.status !== "loading" };
+  cell.forget = setTimeout(() => cells.delete(text), REMEMBER_MS);
 }
 
 /**
@@ -157,6 +172,16 @@ export function useLive(query, { keep = false } = {}) {
   if (now.status === "ready") former.current = now;
   if (keep && now.status === "loading" && former.current) return { ...former.current, isKept: true };
   return now;
+}
+
+/** Shows several views live; their number may change. Returns what `useLive` returns, for each. */
+export function useLiveMany(queries) {
+  const texts = queries.map(textOf);
+  useEffect(() => {
+    const releases = texts.map(hold);
+    return () => releases.forEach((release) => release());
+  }, [texts.join("\n")]);
+  return texts.map((text) => cellOf(text).now.value);
 }
 
 /** Shows a view that is fetched once. Returns what `useLive` returns, and `reload`. */

@@ -3,16 +3,13 @@
 const ODD = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /**
- * Makes control characters, text direction marks and invisible characters visible. With `lines`,
- * line breaks and tabs stay what they are.
+ * Makes control characters, text direction marks and invisible characters visible, as `\u{7}`. With
+ * `lines`, line breaks and tabs stay what they are.
  */
 export function visible(text, { lines = false } = {}) {
   return String(text ?? "").replace(ODD, (character) => {
     if (lines && (character === "\n" || character === "\t")) return character;
-    const code = character.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return "\u2421";
-    return `\\u{${code.toString(16)}}`;
+    return `\\u{${character.charCodeAt(0).toString(16)}}`;
   });
 }
 

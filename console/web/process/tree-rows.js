@@ -1,0 +1,140 @@
+// The tree by window: only the rows on the screen are asked for, whatever the size of the tree.
+//
+// The open branches are in the URL. Rows are asked for in pieces of equal size, so that scrolling
+// asks for new pieces and the others stay.
+
+import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
+import { useLiveMany } from "../live.js";
+import { change, go, link } from "../router.js";
+import { Icon, KindIcon } from "../icons.js";
+import { Grid } from "../grid.js";
+import { Badge } from "../ui.js";
+import { Failed, Loading, OutOfDate } from "../states.js";
+import { count, nameOf, plural, visible, words } from "../text.js";
+import { piecesOf } from "../window.js";
+import { activityOf, concernOf, isFilling, queuedText, restartsText } from "./words.js";
+
+/** Rows in a piece. A frame of the stream has room for about 70 members. */
+const PIECE_ROWS = 40;
+/** Branches that are open if the URL does not say. */
+const OPEN = ["/", "/user"];
+/** More open branches than the console takes. */
+const OPEN_MAX = 1000;
+
+/** The open branches of a URL. */
+export function openOf(params, path) {
+  const given = params.getAll("open");
+  if (given.length === 0) return path === "/" ? OPEN : [path];
+  return given.filter((open) => open.startsWith("/"));
+}
+
+const pieceQuery = (process, path, open, first, size) => ({ view: "tree", process, path, open, first, count: size });
+
+/** The first piece of the tree, for its JSON. */
+export function firstQuery(process, path, params) {
+  return pieceQuery(process, path, openOf(params, path), 0, PIECE_ROWS);
+}
+
+export function TreeRows({ process, path, params }) {
+  const open = openOf(params, path);
+  const { rowAt, total, state, onWindow } = useRows(process.key, path, open);
+  const toggle = useCallback((row, isOpen) => {
+    const at = row.member.path;
+    const next = isOpen ? [...open, at].slice(-OPEN_MAX) : open.filter((other) => other !== at);
+    change({ open: next.length === 0 ? ["none"] : next });
+  }, [open.join("\n")]);
+  const columns = useMemo(() => columnsOf(toggle), [toggle]);
+  if (state.status === "loading") return html`<${Loading} rows=${12} />`;
+  if (state.status === "error") return html`<${Failed} title="The tree could not be read" error=${state.error} />`;
+  const tree = {
+    levelOf: ({ depth }) => depth + 1, onToggle: toggle,
+    isOpen: ({ member, is_open: isOpen }) => (member?.children > 0 ? isOpen : undefined),
+  };
+  return html`${state.isOld && html`<${OutOfDate} of=${state} />`}
+    <${Grid} label=${`Members below ${visible(path)}`} columns=${columns} total=${total} rowAt=${rowAt} keyOf=${keyOf} tree=${tree} onWindow=${onWindow}
+      onEnter=${(row) => row.member && go(hrefOf(row))} toneOf=${(row) => (row.member && concernOf(row.member) ? "concern" : null)} />
+    <p class="grid-foot">${plural(total, "row")} with the open branches</p>`;
+}
+
+const keyOf = (row) => row.member?.path ?? `more ${row.depth}`;
+
+/** A run leads to its page; another member to its own. */
+function hrefOf(row) {
+  const run = row.run ?? row.member.run;
+  return run ? link("/run", { store: run.store, run: run.id }) : link("/member", { path: row.member.path });
+}
+
+/** Asks for the pieces on the screen. Rows of the former answer stay until the new ones come. */
+function useRows(process, path, open) {
+  const [needed, setNeeded] = useState({ first: 0, end: PIECE_ROWS });
+  const [size, setSize] = useState(PIECE_ROWS);
+  const former = useRef({ total: 0, rows: new Map(), seen: null });
+  const total = former.current.total || PIECE_ROWS;
+  const pieces = piecesOf({ ...needed, size, total });
+  const answers = useLiveMany(pieces.map((first) => pieceQuery(process, path, open, first, size)));
+  const known = former.current;
+  const text = open.join("\n");
+  if (known.text !== text && answers.some(({ status }) => status === "ready")) Object.assign(known, { text, rows: new Map() });
+  for (const { value } of answers) {
+    if (!value) continue;
+    known.total = value.total;
+    value.rows.forEach((row, index) => known.rows.set(value.first + index, row));
+  }
+  if (size > 5 && answers.some(({ error }) => error?.code === "too_large")) setSize(Math.ceil(size / 2));
+  const failed = answers.find(({ error }) => error && error.code !== "too_large");
+  const first = answers.find(({ status }) => status === "ready");
+  const status = first || known.rows.size > 0 ? "ready" : failed ? "error" : "loading";
+  const onWindow = useCallback((from, end) => setNeeded((now) => (now.first === from && now.end === end ? now : { first: from, end })), []);
+  const state = { status, error: failed?.error ?? null, isOld: answers.every(({ isOld, status: one }) => one === "ready" && isOld) || Boolean(failed), at: (first ?? answers[0]).at };
+  return { rowAt: (index) => (index < known.total ? known.rows.get(index) : undefined), total: known.total, state, onWindow };
+}
+
+function columnsOf(toggle) {
+  return [
+    { key: "name", title: "Member", width: "minmax(11rem, 2.4fr)", cell: (row) => html`<${Name} row=${row} onToggle=${toggle} />` },
+    { key: "state", title: "Now", width: "minmax(7.5rem, 12rem)", from: 30, cell: ({ member }) => member && html`<${State} member=${member} />` },
+    { key: "queued", title: "Queued", width: "8.5rem", from: 42, align: "end", cell: ({ member }) => html`<${Queued} actor=${member?.actor} />` },
+    { key: "handled", title: "Handled", width: "7rem", from: 60, align: "end", cell: ({ member }) => member?.actor && count(member.actor.counts.handled) },
+    { key: "failed", title: "Failed", width: "5.5rem", from: 52, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member?.actor} />` },
+    { key: "restarts", title: "Restarts", width: "8rem", from: 70, align: "end", cell: ({ member }) => member && html`<${Restarts} member=${member} />` },
+    { key: "last", title: "Last failure", width: "minmax(8rem, 1.6fr)", from: 84, cell: ({ member }) => html`<span class="cut" title=${visible(member?.last_failure?.reason)}>${visible(member?.last_failure?.reason)}</span>` },
+  ];
+}
+
+function Name({ row, onToggle }) {
+  const { member, depth, more, is_open: isOpen } = row;
+  const indent = { paddingInlineStart: `${depth * 1.15}rem` };
+  if (!member) return html`<span class="tree-more" style=${indent}>${plural(more, "more member")} not read</span>`;
+  const concern = concernOf(member);
+  return html`<span class="tree-name" style=${indent}>
+    ${member.children > 0 ? html`<button type="button" class="twisty" tabindex="-1" aria-hidden="true" onClick=${() => onToggle(row, !isOpen)}><${Icon} name=${isOpen ? "down" : "right"} size=${12} /></button>` : html`<span class="twisty"></span>`}
+    <span class="kind" title=${words(member.kind)}><${KindIcon} kind=${member.kind} /></span>
+    <a class="path cut" tabindex="-1" href=${hrefOf(row)}>${visible(nameOf(member.path))}</a>
+    ${member.children > 0 && html`<span class="tree-count" title="Children">${count(member.children)}</span>`}
+    ${concern && html`<span class="tone-warning mark" title=${visible(concern.text)}><${Icon} name="warning" size=${13} label=${concern.text} /></span>`}</span>`;
+}
+
+/** What a member does, as a badge. */
+export function State({ member }) {
+  const { tone, icon, text } = activityOf(member);
+  return html`<${Badge} tone=${tone} icon=${icon}>${text}<//>`;
+}
+
+/** The length of the queue, marked if the mailbox is nearly full. */
+export function Queued({ actor }) {
+  if (!actor) return null;
+  return html`<span class=${isFilling(actor) ? "tone-warning marked" : actor.queued === 0 ? "zero" : ""}>${queuedText(actor)}</span>`;
+}
+
+/** How many messages failed. */
+export function FailedCount({ actor }) {
+  if (!actor) return null;
+  const { failed } = actor.counts;
+  return html`<span class=${failed > 0 ? "tone-error marked" : "zero"}>${count(failed)}</span>`;
+}
+
+/** How much of the restart limit is used. */
+export function Restarts({ member: { restarts } }) {
+  if (!restarts) return null;
+  return html`<span class=${restarts.used > 0 ? "tone-warning marked" : "zero"}>${restartsText(restarts)}</span>`;
+}
