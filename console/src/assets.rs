@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "a2260bdd9db911bc",
+        hash: "9e1b80cb9c05a903",
     },
     Asset {
         path: "/assets/css/shell.css",
@@ -83,7 +83,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/hub.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/hub.js.gz"),
-        hash: "bdbd679652620f25",
+        hash: "1cf1bf246d0739c5",
     },
     Asset {
         path: "/assets/icon.svg",
@@ -128,10 +128,22 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "cea91865ed342bc4",
     },
     Asset {
+        path: "/assets/process/actions.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__actions.js.gz"),
+        hash: "0a605648fe83c6a1",
+    },
+    Asset {
         path: "/assets/process/busiest.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__busiest.js.gz"),
         hash: "e9679edebb89c5e7",
+    },
+    Asset {
+        path: "/assets/process/failures.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__failures.js.gz"),
+        hash: "d7ae35c293df4608",
     },
     Asset {
         path: "/assets/process/home.js",
@@ -140,10 +152,22 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "3057681c7ab1176f",
     },
     Asset {
+        path: "/assets/process/ledger.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__ledger.js.gz"),
+        hash: "83b29b25a633cf8d",
+    },
+    Asset {
         path: "/assets/process/links.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__links.js.gz"),
         hash: "d7861df0d0d20d56",
+    },
+    Asset {
+        path: "/assets/process/member.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__member.js.gz"),
+        hash: "0e7a7bac99db49de",
     },
     Asset {
         path: "/assets/process/not-well.js",
@@ -152,10 +176,40 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "d63cc03fb50a804f",
     },
     Asset {
+        path: "/assets/process/now.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__now.js.gz"),
+        hash: "c32fa774b7572849",
+    },
+    Asset {
+        path: "/assets/process/plots.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__plots.js.gz"),
+        hash: "ebbe9154ca678d47",
+    },
+    Asset {
+        path: "/assets/process/ring-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__ring-model.js.gz"),
+        hash: "09a9fcfbb0dfd8a3",
+    },
+    Asset {
+        path: "/assets/process/story-model.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__story-model.js.gz"),
+        hash: "95663eab0e8bc108",
+    },
+    Asset {
+        path: "/assets/process/story.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__story.js.gz"),
+        hash: "7b21250bf3fbd605",
+    },
+    Asset {
         path: "/assets/process/tree-rows.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree-rows.js.gz"),
-        hash: "2b19266605b70109",
+        hash: "a8782b38acf0ef87",
     },
     Asset {
         path: "/assets/process/tree.js",

@@ -199,12 +199,14 @@ export class Hub {
   take(line) {
     for (const [text, entry] of this.entries) {
       if (entry.id !== line.key) continue;
-      const type = line.error ? "error" : line.value?.too_large ? "error" : "value";
-      const error = line.error ?? tooLarge(line.value);
-      entry.message = type === "error" ? { type, text, error, at: line.at } : { type, text, value: line.value, at: line.at };
-      entry.isOld = false;
-      this.post(text, { ...entry.message, isOld: false });
+      const error = line.error ?? tooLarge(line.too_large);
+      this.settle(text, entry, error ? { type: "error", text, error, at: line.at } : { type: "value", text, value: line.value, at: line.at });
     }
+  }
+
+  settle(text, entry, message) {
+    Object.assign(entry, { message, isOld: false });
+    this.post(text, { ...message, isOld: false });
   }
 
   /** Asks for every value again, because a frame is missing. */
@@ -237,18 +239,34 @@ export class Hub {
     const watches = {};
     let left = WATCHES_MAX;
     for (const [text, entry] of this.entries) {
+      if (entry.isRefused) continue;
       if (left > 0) watches[entry.id] = JSON.parse(text);
-      else this.post(text, { type: "error", text, error: TOO_MANY, at: null, isOld: false });
+      else this.settle(text, entry, { type: "error", text, error: TOO_MANY, at: null });
       left -= 1;
     }
     try {
       const response = await this.outside.fetch("/api/watch", {
         method: "POST", body: JSON.stringify({ stream: stream.id, watches }), signal: stream.abort.signal,
       });
-      return response.ok;
+      if (response.status !== 400) return response.ok;
+      return await this.findRefused(stream);
     } catch {
       return false;
     }
+  }
+
+  /** One of the views cannot be watched: finds out which, so that the others can. */
+  async findRefused(stream) {
+    let isFound = false;
+    for (const [text, entry] of [...this.entries]) {
+      if (entry.message || entry.isRefused) continue;
+      const response = await this.outside.fetch(`/api/view?q=${encodeURIComponent(text)}`, { signal: stream.abort.signal });
+      if (response.status !== 400) continue;
+      isFound = entry.isRefused = true;
+      this.settle(text, entry, { type: "error", text, error: await errorOf(response), at: null });
+    }
+    this.sending.isWanted ||= isFound;
+    return isFound;
   }
 
   /** The stream is lost: marks all values as old, and connects again later. */
@@ -293,9 +311,8 @@ export class Hub {
   }
 }
 
-function tooLarge(value) {
-  if (!value?.too_large) return null;
-  return { code: "too_large", text: "This view is too large to be sent live.", bytes: value.too_large };
+function tooLarge(bytes) {
+  return bytes ? { code: "too_large", text: "This view is too large to be sent live.", bytes } : null;
 }
 
 async function errorOf(response) {

@@ -48,15 +48,15 @@ export function TreeRows({ process, path, params }) {
   if (state.status === "error") return html`<${Failed} title="The tree could not be read" error=${state.error} />`;
   const tree = {
     levelOf: ({ depth }) => depth + 1, onToggle: toggle,
-    isOpen: ({ member, is_open: isOpen }) => (member?.children > 0 ? isOpen : undefined),
+    isOpen: ({ member, is_open: isOpen }) => (member.children > 0 ? isOpen : undefined),
   };
   return html`${state.isOld && html`<${OutOfDate} of=${state} />`}
     <${Grid} label=${`Members below ${visible(path)}`} columns=${columns} total=${total} rowAt=${rowAt} keyOf=${keyOf} tree=${tree} onWindow=${onWindow}
-      onEnter=${(row) => row.member && go(hrefOf(row))} toneOf=${(row) => (row.member && concernOf(row.member) ? "concern" : null)} />
+      onEnter=${(row) => go(hrefOf(row))} toneOf=${({ member }) => (concernOf(member) ? "concern" : null)} />
     <p class="grid-foot">${plural(total, "row")} with the open branches</p>`;
 }
 
-const keyOf = (row) => row.member?.path ?? `more ${row.depth}`;
+const keyOf = ({ member }) => member.path;
 
 /** A run leads to its page; another member to its own. */
 function hrefOf(row) {
@@ -78,9 +78,10 @@ function useRows(process, path, open) {
   for (const { value } of answers) {
     if (!value) continue;
     known.total = value.total;
-    value.rows.forEach((row, index) => known.rows.set(value.first + index, row));
+    value.rows.forEach((row, index) => row.member && known.rows.set(value.first + index, row));
   }
-  if (size > 5 && answers.some(({ error }) => error?.code === "too_large")) setSize(Math.ceil(size / 2));
+  const isTooLarge = ({ value, error }) => error?.code === "too_large" || value?.rows.some(({ member }) => !member);
+  if (size > 5 && answers.some(isTooLarge)) setSize(Math.ceil(size / 2));
   const failed = answers.find(({ error }) => error && error.code !== "too_large");
   const first = answers.find(({ status }) => status === "ready");
   const status = first || known.rows.size > 0 ? "ready" : failed ? "error" : "loading";
@@ -92,19 +93,18 @@ function useRows(process, path, open) {
 function columnsOf(toggle) {
   return [
     { key: "name", title: "Member", width: "minmax(11rem, 2.4fr)", cell: (row) => html`<${Name} row=${row} onToggle=${toggle} />` },
-    { key: "state", title: "Now", width: "minmax(7.5rem, 12rem)", from: 30, cell: ({ member }) => member && html`<${State} member=${member} />` },
-    { key: "queued", title: "Queued", width: "8.5rem", from: 42, align: "end", cell: ({ member }) => html`<${Queued} actor=${member?.actor} />` },
-    { key: "handled", title: "Handled", width: "7rem", from: 60, align: "end", cell: ({ member }) => member?.actor && count(member.actor.counts.handled) },
-    { key: "failed", title: "Failed", width: "5.5rem", from: 52, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member?.actor} />` },
-    { key: "restarts", title: "Restarts", width: "8rem", from: 70, align: "end", cell: ({ member }) => member && html`<${Restarts} member=${member} />` },
-    { key: "last", title: "Last failure", width: "minmax(8rem, 1.6fr)", from: 84, cell: ({ member }) => html`<span class="cut" title=${visible(member?.last_failure?.reason)}>${visible(member?.last_failure?.reason)}</span>` },
+    { key: "state", title: "Now", width: "minmax(7.5rem, 12rem)", from: 30, cell: ({ member }) => html`<${State} member=${member} />` },
+    { key: "queued", title: "Queued", width: "8.5rem", from: 42, align: "end", cell: ({ member }) => html`<${Queued} actor=${member.actor} />` },
+    { key: "handled", title: "Handled", width: "7rem", from: 60, align: "end", cell: ({ member }) => member.actor && count(member.actor.counts.handled) },
+    { key: "failed", title: "Failed", width: "5.5rem", from: 52, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member.actor} />` },
+    { key: "restarts", title: "Restarts", width: "8rem", from: 70, align: "end", cell: ({ member }) => html`<${Restarts} member=${member} />` },
+    { key: "last", title: "Last failure", width: "minmax(8rem, 1.6fr)", from: 84, cell: ({ member }) => html`<span class="cut" title=${visible(member.last_failure?.reason)}>${visible(member.last_failure?.reason)}</span>` },
   ];
 }
 
 function Name({ row, onToggle }) {
-  const { member, depth, more, is_open: isOpen } = row;
+  const { member, depth, is_open: isOpen } = row;
   const indent = { paddingInlineStart: `${depth * 1.15}rem` };
-  if (!member) return html`<span class="tree-more" style=${indent}>${plural(more, "more member")} not read</span>`;
   const concern = concernOf(member);
   return html`<span class="tree-name" style=${indent}>
     ${member.children > 0 ? html`<button type="button" class="twisty" tabindex="-1" aria-hidden="true" onClick=${() => onToggle(row, !isOpen)}><${Icon} name=${isOpen ? "down" : "right"} size=${12} /></button>` : html`<span class="twisty"></span>`}

@@ -1,0 +1,24 @@
+// The points of a member as columns for plots. Pure.
+
+/** A longer pause than this many steps is a gap in the line. */
+const GAP_STEPS = 1.8;
+
+/** Columns of a ring: seconds since 1970 and the numbers. A pause becomes a point without numbers. */
+export function columnsOf({ every_ms: everyMs, points }) {
+  const columns = { at: [], queued: [], accepted: [], handled: [], failed: [] };
+  const add = (at, point) => {
+    columns.at.push(at);
+    columns.queued.push(point?.queued ?? null);
+    columns.accepted.push(point?.accepted_per_s ?? null);
+    columns.handled.push(point?.handled_per_s ?? null);
+    columns.failed.push(point?.failed_per_s ?? null);
+  };
+  for (const point of points) {
+    const at = Date.parse(point.at) / 1000;
+    const before = columns.at.at(-1);
+    if (Number.isNaN(at) || at <= before) continue;
+    if (before !== undefined && (at - before) * 1000 > everyMs * GAP_STEPS) add((at + before) / 2, null);
+    add(at, point);
+  }
+  return columns;
+}
