@@ -7,6 +7,7 @@
 //! | `stream` | live views: one endless answer for each browser |
 //! | `viewer` | the answer of every view |
 //! | `sources`, `home` | the processes and stores of a console; what is wrong in them |
+//! | `durable` | the source of a store with durable runs |
 //! | `view`, `limits` | what the page can ask for, its parameters and their limits |
 //! | `action` | what the page can order, plans and outcomes |
 //! | `problem` | what is wrong now, for the home page |
@@ -24,6 +25,7 @@ mod action;
 mod assets;
 mod builder;
 mod clock;
+mod durable;
 mod error;
 mod failure;
 mod home;

@@ -164,7 +164,7 @@ pub struct Filters {
     /// Only runs with one of these statuses.
     #[serde(default)]
     pub status: Vec<String>,
-    /// Only runs that have failed in any way.
+    /// Only runs that failed: short for the status `failed`.
     #[serde(default)]
     pub failed: bool,
     /// Only runs of this graph.
@@ -176,10 +176,10 @@ pub struct Filters {
     /// Only runs whose id begins with this text.
     #[serde(default)]
     pub id_prefix: Option<String>,
-    /// Only runs that changed since: a duration such as `1h`, or a time.
+    /// Only runs that were created since: a duration such as `1h`, or a time.
     #[serde(default)]
     pub since: Option<String>,
-    /// Only runs that changed before: a duration or a time.
+    /// Only runs that were created before: a duration or a time.
     #[serde(default)]
     pub before: Option<String>,
 }

@@ -39,7 +39,7 @@ use serde_json::value::RawValue;
 /// The version of the JSON objects. A change that breaks a reader raises it.
 pub const JSON_VERSION: u32 = 1;
 
-/// The largest value in bytes that [`Values::Text`] includes: 64 KiB.
+/// The largest value in bytes that the console includes in an answer: 64 KiB.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// The field `version` of every object.
@@ -57,9 +57,9 @@ impl Serialize for Version {
 pub enum Values {
     /// As JSON inside the object, as it is stored. The command writes them so.
     Inline,
-    /// As a string with the JSON text, or `{"left_out": BYTES}` above [`VALUE_BYTES_MAX`]. The
+    /// As a string with the JSON text, or as `{"left_out": BYTES}` above this many bytes. The
     /// console writes them so, because a browser would round large numbers.
-    Text,
+    Text(usize),
 }
 
 /// A value of the program, to be written as [`Values`] says.
@@ -81,8 +81,8 @@ impl Serialize for ProgramValue<'_> {
         match self.how {
             // A text that is not JSON cannot be stored.
             Values::Inline => serde_json::from_str::<&RawValue>(self.json).ok().serialize(serializer),
-            Values::Text if self.json.len() <= VALUE_BYTES_MAX => serializer.serialize_str(self.json),
-            Values::Text => LeftOut { left_out: self.json.len() }.serialize(serializer),
+            Values::Text(bytes_max) if self.json.len() <= bytes_max => serializer.serialize_str(self.json),
+            Values::Text(_) => LeftOut { left_out: self.json.len() }.serialize(serializer),
         }
     }
 }
@@ -98,14 +98,16 @@ pub struct LeftOut {
 mod tests {
     use super::*;
 
+    const TEXT: Values = Values::Text(VALUE_BYTES_MAX);
+
     #[test]
     fn k5_values_are_written_inline_or_as_text_with_every_digit() {
         let json = r#"{"n":9223372036854775807,"x":0.1,"y":1e400}"#;
         let written = |json: &str, how| serde_json::to_string(&ProgramValue::new(json, how)).unwrap();
         assert_eq!(written(json, Values::Inline), json);
-        assert_eq!(written(json, Values::Text), format!("{json:?}"));
+        assert_eq!(written(json, TEXT), format!("{json:?}"));
         let large = format!("{:?}", "x".repeat(VALUE_BYTES_MAX));
         assert_eq!(written(&large, Values::Inline), large);
-        assert_eq!(written(&large, Values::Text), format!("{{\"left_out\":{}}}", large.len()));
+        assert_eq!(written(&large, TEXT), format!("{{\"left_out\":{}}}", large.len()));
     }
 }

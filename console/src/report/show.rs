@@ -22,6 +22,15 @@ pub struct ShowJson<'a> {
     next_commands: Vec<String>,
 }
 
+impl<'a> ShowJson<'a> {
+    /// Builds the object without a position, for a run whose log is damaged.
+    pub fn of_row(store: &'a str, info: &'a RunInfo) -> Self {
+        let (tokens, refused, next_commands) = (Vec::new(), Vec::new(), Vec::new());
+        let info = InfoJson::of(info);
+        Self { version: Version, store, info, is_paused: false, visits: 0, tokens, refused, next_commands }
+    }
+}
+
 /// The position of a token: the object *token* of `docs/cli.md`.
 #[derive(Debug, Serialize)]
 pub struct TokenJson<'a> {

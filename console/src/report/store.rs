@@ -12,6 +12,7 @@ use std::time::SystemTime;
 #[derive(Clone)]
 pub struct NamedStore {
     name: Arc<str>,
+    has_target: bool,
     store: Arc<dyn Store>,
     kind: Kind,
 }
@@ -31,10 +32,26 @@ impl NamedStore {
     ///
     /// `name` is a file or a URL without a password, as commands take it.
     pub fn new<S: Store + Clone>(store: &S, name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), store: Arc::new(store.clone()), kind: Kind::of(store) }
+        Self { name: name.into(), has_target: true, store: Arc::new(store.clone()), kind: Kind::of(store) }
     }
 
-    /// Returns the argument STORE of commands.
+    /// Names a store of this program by its kind. Only a SQLite store has a name that commands
+    /// take.
+    pub fn of<S: Store + Clone>(store: &S) -> Self {
+        let kind = Kind::of(store);
+        let name: Arc<str> = match &kind {
+            Kind::Sqlite(store) => store.path().display().to_string().into(),
+            _ => "STORE".into(),
+        };
+        Self { name, has_target: matches!(kind, Kind::Sqlite(_)), store: Arc::new(store.clone()), kind }
+    }
+
+    /// Returns the argument STORE if commands can open this store.
+    pub fn target(&self) -> Option<&str> {
+        self.has_target.then_some(&*self.name)
+    }
+
+    /// Returns the argument STORE of commands; `STORE` if none is known.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,4 +1,4 @@
-//! Lengths and counts in texts.
+//! Lengths, counts and indentation of texts.
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -37,6 +37,52 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// Adds line breaks and indentation to a JSON text. Nothing of it is decoded.
+pub fn indented(json: &str) -> String {
+    let (mut text, mut depth, mut in_string, mut is_escaped) = (String::with_capacity(json.len() * 2), 0usize, false, false);
+    let mut characters = json.chars().peekable();
+    let line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        text.extend(std::iter::repeat_n("  ", depth));
+    };
+    while let Some(character) = characters.next() {
+        if in_string {
+            text.push(character);
+            in_string = is_escaped || character != '"';
+            is_escaped = character == '\\' && !is_escaped;
+            continue;
+        }
+        match character {
+            '"' => {
+                in_string = true;
+                text.push('"');
+            }
+            '{' | '[' => {
+                text.push(character);
+                if matches!(characters.peek(), Some('}' | ']')) {
+                    text.extend(characters.next());
+                } else {
+                    depth += 1;
+                    line(&mut text, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut text, depth);
+                text.push(character);
+            }
+            ',' => {
+                text.push(',');
+                line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            ' ' | '\n' | '\t' | '\r' => {}
+            other => text.push(other),
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +92,10 @@ mod tests {
         assert_eq!((cut("order", 5).as_str(), cut("orders", 5).as_str()), ("order", "orde…"));
         assert_eq!((cut("漢字漢字", 5).as_str(), width_of("漢字")), ("漢字…", 4));
         assert_eq!((counted(1, "run"), counted(3, "run")), ("1 run".into(), "3 runs".into()));
+    }
+
+    #[test]
+    fn json_is_indented() {
+        assert_eq!(indented(r#"{"a":[1,{}],"b":"x,{\"y"}"#), "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": \"x,{\\\"y\"\n}");
     }
 }

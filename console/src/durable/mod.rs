@@ -1,0 +1,125 @@
+//! [`StoreSource`]: a store with durable runs, as a source of the console.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `mod` | which view and action goes where |
+//! | `failure` | from errors of the store to what the page shows |
+//! | `runs` | pages and counts of runs |
+//! | `run` | one run: position, explanation, relatives, driver |
+//! | `timeline` | records, from their headers |
+//! | `state`, `level` | states and questions as JSON text, and how two states differ |
+//!
+//! Invariants:
+//! 1. A view or examination only reads.
+//! 2. Its cost is bounded: it depends on the answer, never on the number of runs or records.
+//! 3. Values of the program are JSON text. Nothing parses their numbers.
+//! 4. Damage is shown at its place. It hides neither other runs nor other records.
+
+mod failure;
+mod level;
+mod run;
+mod runs;
+mod state;
+mod timeline;
+
+use crate::action::{Action, Outcome, Plan};
+use crate::failure::Failure;
+use crate::report::NamedStore;
+use crate::source::{Answer, Findings, Source};
+use crate::view::{ValueAt, View};
+use pleach::durable::RunRemote;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// A store with durable runs.
+pub(crate) struct StoreSource {
+    key: String,
+    /// A short name for people.
+    name: String,
+    store: NamedStore,
+    /// Why the store could not be reached the last time.
+    problem: Mutex<Option<String>>,
+}
+
+impl StoreSource {
+    /// Creates the source of a store. `key` is its name in views and actions, such as `s0`.
+    pub(crate) fn new(key: impl Into<String>, store: NamedStore) -> Self {
+        let name = match store.target() {
+            Some(target) => {
+                let last = Path::new(target).file_name().map(|name| name.to_string_lossy().into_owned());
+                last.unwrap_or_else(|| target.to_string())
+            }
+            None => store.kind().to_string(),
+        };
+        Self { key: key.into(), name, store, problem: Mutex::default() }
+    }
+
+    fn store(&self) -> &NamedStore {
+        &self.store
+    }
+
+    fn remote(&self, run: &str) -> RunRemote {
+        RunRemote::new(self.store.store(), run)
+    }
+
+    async fn answer(&self, view: &View) -> Result<Value, Failure> {
+        match view {
+            View::Runs(asked) => runs::page(self, asked).await,
+            View::RunGroups(asked) => runs::count(self, asked).await,
+            View::Run(asked) => run::view(self, asked).await,
+            View::Timeline(asked) => timeline::page(self, asked).await,
+            View::Value(asked) => state::value(self, asked).await,
+            View::Diff(asked) => state::diff(self, asked).await,
+            _ => Err(Failure::new("not_possible", "a store has no such view")),
+        }
+    }
+
+    /// Remembers whether the store could be reached.
+    fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        let problem = match &answer {
+            Err(failure) if failure.code == "unreachable" => Some(failure.text.clone()),
+            _ => None,
+        };
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        answer
+    }
+}
+
+impl Source for StoreSource {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn describe(&self) -> Value {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (kind, target) = (self.store.kind(), self.store.target());
+        json!({ "key": self.key, "name": self.name, "kind": kind, "target": target, "problem": problem })
+    }
+
+    fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value> {
+        Box::pin(async move { self.note(self.answer(view).await) })
+    }
+
+    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, String> {
+        Box::pin(async move { self.note(state::text(self, at).await) })
+    }
+
+    fn examine(&self) -> Answer<'_, Findings> {
+        Box::pin(async { Ok(Findings::default()) })
+    }
+
+    fn plan<'a>(&'a self, _: &'a Action) -> Answer<'a, Plan> {
+        Box::pin(async { Err(Failure::new("bad_request", "a store has no such action")) })
+    }
+
+    fn carry_out<'a>(&'a self, _: &'a Action, _: &'a str) -> Answer<'a, Outcome> {
+        Box::pin(async { Err(Failure::new("bad_request", "a store has no such action")) })
+    }
+}
+
+/// Returns the answer of a view. Values of the program in it are strings, so nothing is rounded.
+fn value_of(answer: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(answer).map_err(|error| Failure::new("failed", format_args!("cannot write the answer: {error}")))
+}

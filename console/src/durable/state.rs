@@ -1,0 +1,107 @@
+//! The views `value` and `diff`: states and questions, as JSON text.
+
+use super::StoreSource;
+use super::level::{self, Level};
+use crate::failure::Failure;
+use crate::report::state::{DiffJson, StateDiff};
+use crate::report::text::indented;
+use crate::report::{LeftOut, VALUE_BYTES_MAX, Values};
+use crate::view::{Diff, ValueAt};
+use pleach::durable::JsonPatch;
+use serde::Serialize;
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+
+/// The most operations of a patch in one answer.
+const OPERATIONS_MAX: usize = 500;
+
+/// The largest value of one operation in bytes.
+const OPERATION_BYTES_MAX: usize = 1 << 10;
+
+/// How long the comparison of two texts may take. After that it is coarser.
+const COMPARED_FOR: Duration = Duration::from_millis(200);
+
+/// Returns one level of a state or question.
+pub(super) async fn value(source: &StoreSource, asked: &ValueAt) -> Result<Value, Failure> {
+    let json = read(source, asked).await?;
+    super::value_of(&Level::at(&json, &asked.pointer, asked.first, VALUE_BYTES_MAX)?)
+}
+
+/// Returns a whole state, question, or part of one.
+pub(super) async fn text(source: &StoreSource, asked: &ValueAt) -> Result<String, Failure> {
+    let json = read(source, asked).await?;
+    Ok(level::find(&json, &asked.pointer)?.to_string())
+}
+
+async fn read(source: &StoreSource, asked: &ValueAt) -> Result<String, Failure> {
+    let remote = source.remote(&asked.run);
+    match (&asked.question, asked.record) {
+        (Some(key), _) => {
+            let view = remote.view().await?;
+            let question = view.waits().find(|wait| wait.key == *key && wait.question.is_some());
+            let missing = || Failure::new("not_found", format_args!("run {:?} asks no question {key:?} now", asked.run));
+            question.and_then(|wait| wait.question.clone()).ok_or_else(missing)
+        }
+        (None, Some(record)) => Ok(remote.state_at(record).await?),
+        (None, None) => Ok(remote.state_at(source.store().store().head(&asked.run).await?.head).await?),
+    }
+}
+
+#[derive(Serialize)]
+struct DiffView<'a> {
+    #[serde(flatten)]
+    diff: DiffJson<'a>,
+    other_run: Option<&'a str>,
+    /// Whether operations are missing in `patch`.
+    is_cut: bool,
+    lines: Lines,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Lines {
+    Shown(Vec<Line>),
+    LeftOut(LeftOut),
+}
+
+#[derive(Serialize)]
+struct Line {
+    kind: &'static str,
+    text: String,
+}
+
+pub(super) async fn diff(source: &StoreSource, asked: &Diff) -> Result<Value, Failure> {
+    let other = asked.other_run.as_deref().unwrap_or(&asked.run);
+    let before = source.remote(&asked.run).state_at(asked.from).await?;
+    let after = source.remote(other).state_at(asked.to).await?;
+    let patch = JsonPatch::between(&before, &after)
+        .map_err(|error| Failure::new("damaged", format_args!("a stored state is not JSON: {error}")))?;
+    let (store, id, from, to) = (source.store().name().to_string(), asked.run.clone(), asked.from, asked.to);
+    let diff = StateDiff { store, id, from, to, patch };
+    super::value_of(&DiffView {
+        diff: diff.json(Values::Text(OPERATION_BYTES_MAX), OPERATIONS_MAX),
+        other_run: asked.other_run.as_deref(),
+        is_cut: diff.patch.operations.len() > OPERATIONS_MAX,
+        lines: lines(&before, &after),
+    })
+}
+
+/// Compares two JSON texts line by line, one value on each line.
+fn lines(before: &str, after: &str) -> Lines {
+    let larger = before.len().max(after.len());
+    if larger > VALUE_BYTES_MAX {
+        return Lines::LeftOut(LeftOut { left_out: larger });
+    }
+    let (before, after) = (indented(before), indented(after));
+    let compared = TextDiff::configure().timeout(COMPARED_FOR).diff_lines(&before, &after);
+    let line = |change: similar::Change<&str>| Line {
+        kind: match change.tag() {
+            ChangeTag::Equal => "same",
+            ChangeTag::Insert => "added",
+            ChangeTag::Delete => "removed",
+        },
+        text: change.value().trim_end_matches('\n').to_string(),
+    };
+    Lines::Shown(compared.iter_all_changes().map(line).collect())
+}
