@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { child, leftOut, levelText, sizeText } from "../web/runs/value-model.js";
+import { child, leftOut, levelText } from "../web/runs/value-model.js";
 
 test("pointers escape the names of fields", () => {
   assert.equal(child("", "a/b~c"), "/a~1b~0c");
@@ -8,8 +8,7 @@ test("pointers escape the names of fields", () => {
   assert.equal(child("", ""), "/");
 });
 
-test("sizes and levels have words", () => {
-  assert.deepEqual([1, 999, 1000, 65_536, 2_400_123].map(sizeText), ["1 byte", "999 bytes", "1.0 KB", "66 KB", "2.4 MB"]);
+test("levels have words", () => {
   assert.deepEqual([levelText("object", 1), levelText("array", 2), levelText("null", 0)], ["1 field", "2 items", "null"]);
   assert.deepEqual([leftOut({ left_out: 70_000 }), leftOut("text"), leftOut(null)], [70_000, null, null]);
 });

@@ -1,11 +1,8 @@
 // Shows how two texts differ, as lines that Rust compared. Long parts that are the same are folded.
 
-import { h } from "../vendor/preact.js";
-import { useState } from "../vendor/hooks.js";
-import htm from "../vendor/htm.js";
+import { html, useState } from "../lib.js";
+import { plural, visible } from "../text.js";
 import { foldLines } from "./diff-model.js";
-
-const html = htm.bind(h);
 
 const SIGNS = { same: " ", added: "+", removed: "−" };
 const WORDS = { same: "", added: "added: ", removed: "removed: " };
@@ -15,10 +12,10 @@ export function DiffLines({ lines, label }) {
   const [open, setOpen] = useState(() => new Set());
   const show = (key) => setOpen((now) => new Set([...now, key]));
   const parts = foldLines(lines);
-  if (parts.every((part) => part.kind === "folded")) return html`<p class="quiet">The two states are the same, ${lines.length} lines.</p>`;
+  if (parts.every((part) => part.kind === "folded")) return html`<p class="note">The two states are the same, ${plural(lines.length, "line")}.</p>`;
   return html`<div class="diff" role="group" tabindex="0" aria-label=${label}>
     ${parts.map((part) => part.kind === "folded" && !open.has(part.from)
-      ? html`<button type="button" class="diff-fold" key=${part.from} onClick=${() => show(part.from)}>${part.lines.length} lines that are the same</button>`
+      ? html`<button type="button" class="diff-fold" key=${part.from} onClick=${() => show(part.from)}>${plural(part.lines.length, "line")} the same</button>`
       : html`<div class="diff-part" key=${part.from}>${part.lines.map((line) => html`<${Line} ...${line} />`)}</div>`)}
   </div>`;
 }
@@ -26,11 +23,7 @@ export function DiffLines({ lines, label }) {
 function Line({ kind, text, before, after }) {
   return html`<div class="diff-line ${kind}">
     <span class="diff-number" aria-hidden="true">${before ?? ""}</span><span class="diff-number" aria-hidden="true">${after ?? ""}</span>
-    <span class="diff-sign" aria-hidden="true">${SIGNS[kind]}</span><span class="visually-hidden">${WORDS[kind]}</span>
-    <code class="diff-text">${visible(text)}</code>
+    <span class="diff-sign" aria-hidden="true">${SIGNS[kind]}</span><span class="unseen">${WORDS[kind]}</span>
+    <code class="diff-text">${visible(text.replace(/\n$/, ""))}</code>
   </div>`;
-}
-
-function visible(text) {
-  return text.replace(/\n$/, "");
 }

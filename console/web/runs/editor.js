@@ -6,28 +6,24 @@
 //
 // The text of the editor is the text that is sent: nothing parses and writes it again.
 
-import { h } from "../vendor/preact.js";
-import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/hooks.js";
-import htm from "../vendor/htm.js";
-
-const html = htm.bind(h);
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 
 /** How the editor looks; the colours are the tokens of the page, which cross into a shadow root. */
 const LOOK = {
-  "&": { color: "var(--ink)", backgroundColor: "var(--sunken)", fontSize: "0.875rem", height: "100%", minHeight: "14rem" },
-  "&.cm-focused": { outline: "2px solid var(--focus)", outlineOffset: "1px" },
+  "&": { color: "var(--text)", backgroundColor: "var(--sunken)", fontSize: "0.875rem", height: "100%", minHeight: "14rem" },
+  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "1px" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
-  ".cm-content": { caretColor: "var(--ink)", padding: "8px 0" },
-  ".cm-cursor": { borderLeftColor: "var(--ink)" },
-  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--quiet)", borderRight: "1px solid var(--line)" },
+  ".cm-content": { caretColor: "var(--text)", padding: "8px 0" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--text-3)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--accent) 8%, transparent)" },
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "color-mix(in srgb, var(--accent) 28%, transparent) !important" },
-  ".cm-panels": { backgroundColor: "var(--surface)", color: "var(--ink)", borderColor: "var(--line)" },
-  ".cm-textfield": { backgroundColor: "var(--sunken)", color: "var(--ink)", border: "1px solid var(--line)" },
-  ".cm-button": { backgroundImage: "none", backgroundColor: "var(--sunken)", color: "var(--ink)", border: "1px solid var(--line)" },
-  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--ink)", border: "1px solid var(--line)" },
+  ".cm-panels": { backgroundColor: "var(--surface)", color: "var(--text)", borderColor: "var(--line)" },
+  ".cm-textfield": { backgroundColor: "var(--sunken)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-button": { backgroundImage: "none", backgroundColor: "var(--sunken)", color: "var(--text)", border: "1px solid var(--line)" },
+  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-specialChar": { color: "var(--error)" },
-  ".cm-foldPlaceholder": { backgroundColor: "var(--surface)", color: "var(--quiet)", borderColor: "var(--line)" },
+  ".cm-foldPlaceholder": { backgroundColor: "var(--surface)", color: "var(--text-3)", borderColor: "var(--line)" },
 };
 
 /**

@@ -1,11 +1,9 @@
 // A form for an answer: from the schema of the question, or by the kind of answer without one.
 
-import { h } from "../vendor/preact.js";
-import { useMemo, useState } from "../vendor/hooks.js";
-import htm from "../vendor/htm.js";
+import { html, useMemo, useState } from "../lib.js";
+import { visible } from "../text.js";
+import { Button, Code } from "../ui.js";
 import { answerOf, emptyOf, formOf, guessedKind, plainAnswer } from "./schema.js";
-
-const html = htm.bind(h);
 
 /**
  * Asks for an answer to `question`, both as JSON text. `schema` may be null. `onSend` gets the JSON
@@ -61,9 +59,9 @@ function PlainForm({ id, question, onSend, problem, isBusy, word }) {
 
 function Send({ problem, isBusy, word, text }) {
   return html`<div class="answer-send">
-    ${problem ? html`<p class="field-problem" role="alert">${problem}</p>` : null}
-    <button type="submit" class="button primary" disabled=${isBusy}>${word}…</button>
-    ${text !== null ? html`<code class="answer-text" title="The JSON text that is sent">${text}</code>` : null}
+    ${problem ? html`<p class="field-problem" role="alert">${visible(problem, { lines: true })}</p>` : null}
+    <button type="submit" class="button button-primary" disabled=${isBusy}>${word}…</button>
+    ${text !== null ? html`<span class="answer-text"><small>sends</small> <${Code} text=${text} /></span>` : null}
   </div>`;
 }
 
@@ -86,28 +84,28 @@ function lastPart(path) {
 function ObjectField({ id, path, field, value, onValue, problems, label }) {
   const inside = field.fields.map(({ key, field: inner }) => html`<${Field} key=${key} id=${id} path="${path}/${key}" field=${inner}
     label=${inner.title || key} value=${value[key]} onValue=${(changed) => onValue({ ...value, [key]: changed })} problems=${problems} />`);
-  if (path === "") return html`<div class="fields">${field.about ? html`<p class="field-about">${field.about}</p>` : null}${inside}</div>`;
-  return html`<fieldset class="fields"><legend>${label}${mark(field)}</legend>${field.about ? html`<p class="field-about">${field.about}</p>` : null}${inside}</fieldset>`;
+  if (path === "") return html`<div class="fields">${field.about ? html`<p class="field-about">${visible(field.about)}</p>` : null}${inside}</div>`;
+  return html`<fieldset class="fields"><legend>${visible(label)}${mark(field)}</legend>${field.about ? html`<p class="field-about">${visible(field.about)}</p>` : null}${inside}</fieldset>`;
 }
 
 function ArrayField({ id, path, field, value, onValue, problems, label }) {
   const change = (at, item) => onValue(value.with(at, item));
-  return html`<fieldset class="fields"><legend>${label}${mark(field)}</legend>
-    ${field.about ? html`<p class="field-about">${field.about}</p>` : null}
+  return html`<fieldset class="fields"><legend>${visible(label)}${mark(field)}</legend>
+    ${field.about ? html`<p class="field-about">${visible(field.about)}</p>` : null}
     ${value.map((item, at) => html`<div class="array-item" key=${at}>
       <${Field} id=${id} path="${path}/${at}" field=${{ ...field.item, isRequired: true }} label="${label} ${at + 1}" value=${item} onValue=${(changed) => change(at, changed)} problems=${problems} />
-      <button type="button" class="button" aria-label="Remove ${label} ${at + 1}" onClick=${() => onValue(value.toSpliced(at, 1))}>Remove</button>
+      <${Button} kind="quiet" icon="close" label="Remove ${visible(label)} ${at + 1}" onClick=${() => onValue(value.toSpliced(at, 1))} />
     </div>`)}
-    <button type="button" class="button" onClick=${() => onValue([...value, emptyOf(field.item)])}>Add one</button>
+    <${Button} onClick=${() => onValue([...value, emptyOf(field.item)])}>Add one<//>
   </fieldset>`;
 }
 
 function EitherField({ id, path, field, value, onValue, problems, label }) {
   const choose = (event) => onValue({ ...value, at: Number(event.target.value) });
   const chosen = field.cases[value.at].field;
-  return html`<fieldset class="fields"><legend>${label}${mark(field)}</legend>
+  return html`<fieldset class="fields"><legend>${visible(label)}${mark(field)}</legend>
     <label class="field"><span class="field-label">Kind</span>
-      <select id="${id}-kind" onChange=${choose}>${field.cases.map((one, at) => html`<option value=${at} selected=${at === value.at}>${one.label}</option>`)}</select>
+      <select id="${id}-kind" onChange=${choose}>${field.cases.map((one, at) => html`<option value=${at} selected=${at === value.at}>${visible(one.label)}</option>`)}</select>
     </label>
     <${Field} id=${id} path="${path}/${value.at}" field=${chosen} label=${field.cases[value.at].label} value=${value.values[value.at]}
       onValue=${(changed) => onValue({ ...value, values: value.values.with(value.at, changed) })} problems=${problems} />
@@ -123,22 +121,22 @@ function PlainField({ id, path, field, value, onValue, problems, label }) {
   const about = [field.about ? `${id}-about` : "", problem ? `${id}-problem` : ""].filter(Boolean).join(" ");
   const control = { id, "aria-describedby": about || undefined, "aria-invalid": problem ? "true" : undefined };
   const isChoice = field.kind === "bool" || (field.kind === "choice" && field.options.length <= 4);
-  const after = html`${field.about ? html`<p class="field-about" id="${id}-about">${field.about}</p>` : null}
+  const after = html`${field.about ? html`<p class="field-about" id="${id}-about">${visible(field.about)}</p>` : null}
     ${problem ? html`<p class="field-problem" id="${id}-problem">${problem}</p>` : null}`;
   if (isChoice) {
     const options = field.kind === "bool" ? [{ label: "Yes", text: "true" }, { label: "No", text: "false" }] : field.options;
-    return html`<fieldset class="field choices" id=${id} aria-describedby=${about || undefined}><legend>${label}${mark(field)}</legend>
-      ${options.map((option) => html`<label key=${option.text} title=${option.about}><input type="radio" name=${id} checked=${value === option.text} onChange=${() => onValue(option.text)} />${option.label}</label>`)}
+    return html`<fieldset class="field choices" id=${id} aria-describedby=${about || undefined}><legend>${visible(label)}${mark(field)}</legend>
+      ${options.map((option) => html`<label key=${option.text} title=${option.about ? visible(option.about) : undefined}><input type="radio" name=${id} checked=${value === option.text} onChange=${() => onValue(option.text)} />${visible(option.label)}</label>`)}
       ${after}</fieldset>`;
   }
-  return html`<div class="field"><label class="field-label" for=${id}>${label}${mark(field)}</label>
+  return html`<div class="field"><label class="field-label" for=${id}>${visible(label)}${mark(field)}</label>
     <${Control} field=${field} value=${value} control=${control} onInput=${(event) => onValue(event.target.value)} />${after}</div>`;
 }
 
 function Control({ field, value, control, onInput }) {
   if (field.kind === "choice") {
     return html`<select ...${control} onChange=${onInput}><option value="" selected=${value === ""}>Choose…</option>
-      ${field.options.map((option) => html`<option value=${option.text} selected=${value === option.text}>${option.label}</option>`)}</select>`;
+      ${field.options.map((option) => html`<option value=${option.text} selected=${value === option.text}>${visible(option.label)}</option>`)}</select>`;
   }
   if (field.kind === "json") return html`<textarea ...${control} class="is-code" rows="5" spellcheck=${false} value=${value} onInput=${onInput}></textarea>`;
   if (field.kind === "text" && field.isLong) return html`<textarea ...${control} rows="3" value=${value} onInput=${onInput}></textarea>`;

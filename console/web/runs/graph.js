@@ -3,14 +3,12 @@
 // The drawing moves and zooms by pointer, buttons and keys. Everything in it is also in the table
 // beside it. A mark differs by its shape and its word, not only by its colour.
 
-import { h } from "../vendor/preact.js";
-import { useEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
-import htm from "../vendor/htm.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import {
   centred, edgePath, END, marksOf, moved, nameOf, NODES_MAX, notesOf, sentence, short, START, stateOf, whole, zoomed,
 } from "./graph-model.js";
-
-const html = htm.bind(h);
+import { plural, visible } from "../text.js";
+import { Button } from "../ui.js";
 
 /** How far an arrow key moves, and how much one step enlarges. */
 const STEP = 40;
@@ -29,8 +27,8 @@ export function GraphDrawing({ layout, marks, selected, onSelect, name }) {
   const [isAsked, setIsAsked] = useState(false);
   if (layout.nodes.length > NODES_MAX && !isAsked) {
     return html`<div class="graph-large">
-      <p>This graph has ${layout.nodes.length} nodes. The table shows all of them; a drawing of this size takes a moment.</p>
-      <button type="button" class="button" onClick=${() => setIsAsked(true)}>Draw it</button>
+      <p>This graph has ${plural(layout.nodes.length, "node")}. The table shows all of them; a drawing of this size takes a moment.</p>
+      <${Button} onClick=${() => setIsAsked(true)}>Draw it<//>
     </div>`;
   }
   return html`<${Canvas} ...${{ layout, marks, selected, onSelect, name }} />`;
@@ -55,9 +53,9 @@ function Canvas({ layout, marks, selected, onSelect, name }) {
   const enlarge = (factor) => () => setPart((now) => zoomed(now, layout, factor));
   return html`<div class="graph">
     <div class="graph-paper" tabindex="0" role="group" onKeyDown=${onKeyDown}
-      aria-label="Drawing of the graph ${name}. Arrow keys move it, plus and minus zoom, zero shows all. The table has the same.">
+      aria-label="Drawing of the graph ${visible(name)}. Arrow keys move it, plus and minus zoom, zero shows all. The table has the same.">
       <svg ref=${svg} class="graph-svg" viewBox="${part.x} ${part.y} ${part.width} ${part.height}" role="img"
-        aria-label=${sentence(layout, marks)} ...${drag}>
+        aria-label=${visible(sentence(layout, marks))} ...${drag}>
         <defs><marker id="graph-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"
           markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="graph-head" d="M0 0 8 4 0 8z" /></marker></defs>
         ${layout.edges.map((edge) => html`<${Edge} edge=${edge} marks=${marks} />`)}
@@ -65,9 +63,9 @@ function Canvas({ layout, marks, selected, onSelect, name }) {
       </svg>
     </div>
     <div class="graph-tools">
-      <button type="button" class="button" onClick=${enlarge(FACTOR)} aria-label="Zoom in">+</button>
-      <button type="button" class="button" onClick=${enlarge(1 / FACTOR)} aria-label="Zoom out">−</button>
-      <button type="button" class="button" onClick=${() => setPart(all)}>Fit</button>
+      <${Button} onClick=${enlarge(FACTOR)} aria-label="Zoom in">+<//>
+      <${Button} onClick=${enlarge(1 / FACTOR)} aria-label="Zoom out">−<//>
+      <${Button} onClick=${() => setPart(all)}>Fit<//>
     </div>
   </div>`;
 }
@@ -136,8 +134,8 @@ function Edge({ edge, marks }) {
   const middle = edge.points[Math.floor(edge.points.length / 2)];
   const previous = edge.points[Math.floor(edge.points.length / 2) - 1] ?? middle;
   return html`<g class="graph-edge ${edge.kind} ${isPassed ? "is-passed" : ""}">
-    <path d=${edgePath(edge)} marker-end="url(#graph-head)"><title>${edge.from} to ${edge.to}</title></path>
-    ${edge.label && middle ? html`<text class="graph-edge-label" x=${(middle[0] + previous[0]) / 2} y=${(middle[1] + previous[1]) / 2 + 3} text-anchor="middle">${edge.label}</text>` : null}
+    <path d=${edgePath(edge)} marker-end="url(#graph-head)"><title>${visible(edge.from)} to ${visible(edge.to)}</title></path>
+    ${edge.label && middle ? html`<text class="graph-edge-label" x=${(middle[0] + previous[0]) / 2} y=${(middle[1] + previous[1]) / 2 + 3} text-anchor="middle">${visible(edge.label)}</text>` : null}
   </g>`;
 }
 
@@ -154,11 +152,11 @@ function Node({ node, counts, isSelected, onSelect }) {
   const [note] = notesOf(counts);
   const isStack = node.kind === "fan_out" || counts.current + counts.waiting > 1;
   return html`<g class="graph-node ${state} ${isSelected ? "is-selected" : ""}" onClick=${() => onSelect?.(isSelected ? null : id)}>
-    <title>${id}${notesOf(counts).length > 0 ? `: ${notesOf(counts).join(", ")}` : ""}</title>
+    <title>${visible(id)}${notesOf(counts).length > 0 ? `: ${notesOf(counts).join(", ")}` : ""}</title>
     ${isStack ? html`<rect class="graph-box is-behind" x=${x + 4} y=${y - 4} width=${width} height=${height} rx="8" />` : null}
     <rect class="graph-box" x=${x} y=${y} width=${width} height=${height} rx="8" />
     ${node.kind === "subgraph" ? html`<rect class="graph-inner" x=${x + 3} y=${y + 3} width=${width - 6} height=${height - 6} rx="6" />` : null}
-    <text class="graph-label" x=${centre} y=${middle + (note ? -1 : 4)} text-anchor="middle">${node.label || id}</text>
+    <text class="graph-label" x=${centre} y=${middle + (note ? -1 : 4)} text-anchor="middle">${visible(node.label || id)}</text>
     ${note ? html`<${Note} state=${state} text=${note} centre=${centre} y=${middle + 11} />` : null}
     <${Tokens} count=${counts.current + counts.waiting} x=${x} y=${middle} isWaiting=${counts.current === 0} />
   </g>`;
