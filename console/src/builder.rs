@@ -1,6 +1,7 @@
 //! [`Console`], its builder, and the handle of a running one.
 
 use crate::error::ConsoleError;
+use crate::redact::Redaction;
 use crate::server::connections::{CONNECTIONS_MAX, Connections};
 use crate::server::guard::{Guard, Token};
 use crate::server::listen::{Bounds, listen};
@@ -23,7 +24,12 @@ pub struct Console;
 impl Console {
     /// Returns a builder of a console that shows nothing yet.
     pub fn builder() -> ConsoleBuilder {
-        ConsoleBuilder { settings: Settings::default(), sources: Sources::default(), bounds: Bounds::default() }
+        ConsoleBuilder {
+            settings: Settings::default(),
+            sources: Sources::default(),
+            redaction: Redaction::new(),
+            bounds: Bounds::default(),
+        }
     }
 }
 
@@ -32,6 +38,7 @@ impl Console {
 pub struct ConsoleBuilder {
     settings: Settings,
     sources: Sources,
+    redaction: Redaction,
     bounds: Bounds,
 }
 
@@ -59,6 +66,12 @@ impl ConsoleBuilder {
     /// Sets who orders actions, for the record of actions. Default: `unknown`.
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.settings.user = name.into();
+        self
+    }
+
+    /// Sets what is hidden in everything that leaves the console. Default: [`Redaction::new`].
+    pub fn redact(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
         self
     }
 
@@ -92,7 +105,7 @@ impl ConsoleBuilder {
         let listener = TcpListener::bind(addr).await.map_err(|error| ConsoleError::Listen { addr, error })?;
         let addr = listener.local_addr().map_err(|error| ConsoleError::Listen { addr, error })?;
         let guard = Guard { token: token.clone(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
-        let viewer: Arc<Viewer> = Arc::new(Viewer { sources: self.sources.clone() });
+        let viewer: Arc<Viewer> = Arc::new(Viewer { sources: self.sources.clone(), redaction: self.redaction });
         let hub = Hub::new(Arc::clone(&viewer) as _);
         let api = Api { settings: self.settings, guard, sources: self.sources, viewer, hub: Arc::clone(&hub) };
         let served = listen(listener, router(Arc::new(api)), Connections::new(CONNECTIONS_MAX), self.bounds);

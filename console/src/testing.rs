@@ -2,6 +2,7 @@
 
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
+use crate::redact::Redaction;
 use crate::server::connections::Connections;
 use crate::server::guard::{Guard, Token};
 use crate::server::listen::{Bounds, serve};
@@ -104,7 +105,7 @@ impl Server {
     pub(crate) fn with(settings: Settings) -> Self {
         let source = Scripted::new("p0");
         let sources = Sources { processes: vec![Arc::clone(&source) as _], stores: Vec::new() };
-        let viewer = Arc::new(Viewer { sources: sources.clone() });
+        let viewer = Arc::new(Viewer { sources: sources.clone(), redaction: Redaction::new() });
         let guard = Guard { token: Token::random().unwrap(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
         let hub = Hub::new(Arc::clone(&viewer) as _);
         let api = Arc::new(Api { settings, guard, sources, viewer, hub });

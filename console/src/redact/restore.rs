@@ -1,0 +1,180 @@
+//! Gives redacted values back to an edited state.
+//!
+//! A person edits a state in which secrets are marks. Where the edited state still has the mark,
+//! and the stored state has a redacted value at the same place, the stored value returns. A mark
+//! at any other place is refused: it would become data, or give a secret to another owner.
+//!
+//! Elements of arrays have no names. An element with a mark gets its values back if it is found
+//! unchanged in the stored array, or if it is the only element that was changed.
+
+use super::MARK;
+use super::json::{Edits, Kind, Member, Node, Parsed, parse, quoted};
+use super::rules::Redaction;
+use super::values::hides;
+use crate::failure::Failure;
+use std::collections::HashMap;
+
+impl Redaction {
+    /// Returns the edited JSON text with the stored values in the places of the marks.
+    ///
+    /// # Errors
+    /// `bad_request` if the text is not JSON, `redacted` for a mark that cannot be resolved.
+    pub(crate) fn restore(&self, edited: &str, stored: &str) -> Result<String, Failure> {
+        let edited_node = match parse(edited) {
+            Parsed::Json(node) => node,
+            Parsed::TooDeep => return Err(Failure::new("bad_request", "the state is nested too deeply")),
+            Parsed::Other => {
+                let error = serde_json::from_str::<serde::de::IgnoredAny>(edited).err();
+                let reason = error.map_or_else(String::new, |error| error.to_string());
+                return Err(Failure::new("bad_request", format_args!("the state is not JSON: {reason}")));
+            }
+        };
+        if !has_mark(&edited_node) {
+            return Ok(edited.to_string());
+        }
+        let Parsed::Json(stored_node) = parse(stored) else { return Err(refused("")) };
+        let mut work = Restoring { rules: self, edited, stored, edits: Edits::default() };
+        work.node(&edited_node, &stored_node, (false, false), "")?;
+        Ok(work.edits.apply(edited))
+    }
+}
+
+struct Restoring<'a> {
+    rules: &'a Redaction,
+    edited: &'a str,
+    stored: &'a str,
+    edits: Edits,
+}
+
+impl Restoring<'_> {
+    /// Restores a part. `is_secret`: whether the part is secret in the edited and in the stored state.
+    fn node(&mut self, edited: &Node, stored: &Node, is_secret: (bool, bool), pointer: &str) -> Result<(), Failure> {
+        if !has_mark(edited) {
+            return Ok(());
+        }
+        if is_secret.0 != is_secret.1 {
+            return Err(refused(pointer));
+        }
+        if is_secret.1 && hides(stored) {
+            return if edited.text() == Some(MARK) { self.give_back(edited, stored) } else { Err(refused(pointer)) };
+        }
+        match (&edited.kind, &stored.kind) {
+            (Kind::String(Some(text)), Kind::String(Some(original))) if *text == self.rules.string_in(original, 0) => {
+                self.give_back(edited, stored)
+            }
+            (Kind::String(_), Kind::String(None)) if edited.text() == Some(MARK) => self.give_back(edited, stored),
+            (Kind::Object(_), Kind::Object(_)) => self.object(edited, stored, pointer),
+            (Kind::Array(items), Kind::Array(originals)) => self.array(items, originals, pointer),
+            _ => Err(refused(pointer)),
+        }
+    }
+
+    fn give_back(&mut self, edited: &Node, stored: &Node) -> Result<(), Failure> {
+        self.edits.replace(&edited.span, self.stored[stored.span.clone()].to_string());
+        Ok(())
+    }
+
+    fn object(&mut self, edited: &Node, stored: &Node, pointer: &str) -> Result<(), Failure> {
+        let (Kind::Object(members), Kind::Object(originals)) = (&edited.kind, &stored.kind) else { return Ok(()) };
+        let (secret, was_secret) = (self.rules.secret_members(edited), self.rules.secret_members(stored));
+        for (member, is_secret) in members.iter().zip(secret) {
+            let below = format!("{pointer}/{}", member.key.replace('~', "~0").replace('/', "~1"));
+            if !member.key.contains(MARK) && !has_mark(&member.value) {
+                continue;
+            }
+            let hidden = |original: &Member| self.rules.string_in(&original.key, 0);
+            let same = |original: &Member| original.key == member.key || hidden(original) == member.key;
+            let Some(number) = only(originals.iter().enumerate().filter(|(_, original)| same(original))) else {
+                return Err(refused(&below));
+            };
+            let original = &originals[number];
+            if original.key != member.key {
+                self.edits.replace(&member.key_span, quoted(&original.key));
+            }
+            self.node(&member.value, &original.value, (is_secret, was_secret[number]), &below)?;
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, items: &[Node], originals: &[Node], pointer: &str) -> Result<(), Failure> {
+        let shown: Vec<String> = originals.iter().map(|original| self.shown(original)).collect();
+        let edited: Vec<String> = items.iter().map(|item| canonical(self.edited, item)).collect();
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (number, shown) in shown.iter().enumerate() {
+            places.entry(shown).or_default().push(number);
+        }
+        let is_same_len = items.len() == originals.len();
+        let changed = edited.iter().zip(&shown).filter(|(edited, shown)| edited != shown).count();
+        for (number, item) in items.iter().enumerate() {
+            if !has_mark(item) {
+                continue;
+            }
+            let below = format!("{pointer}/{number}");
+            let found = places.get(edited[number].as_str()).map(Vec::as_slice).unwrap_or_default();
+            let raw = |place: &usize| &self.stored[originals[*place].span.clone()];
+            let source = if is_same_len && found.contains(&number) {
+                Some(number)
+            } else if let Some(first) = found.first() {
+                Some(*first).filter(|_| found.iter().all(|place| raw(place) == raw(first)))
+            } else {
+                None
+            };
+            match source {
+                Some(source) => self.give_back(item, &originals[source])?,
+                None if found.is_empty() && is_same_len && changed == 1 => {
+                    self.node(item, &originals[number], (false, false), &below)?;
+                }
+                None => return Err(refused(&below)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a stored part as the person saw it.
+    fn shown(&self, stored: &Node) -> String {
+        let shown = self.rules.node_text(self.stored, stored, false, 0);
+        match parse(&shown) {
+            Parsed::Json(node) => canonical(&shown, &node),
+            _ => shown,
+        }
+    }
+}
+
+/// Returns the one place, if there is one.
+fn only<T>(mut found: impl Iterator<Item = (usize, T)>) -> Option<usize> {
+    let first = found.next()?.0;
+    found.next().is_none().then_some(first)
+}
+
+/// Returns whether a part contains the mark.
+fn has_mark(node: &Node) -> bool {
+    match &node.kind {
+        Kind::String(text) => text.as_ref().is_some_and(|text| text.contains(MARK)),
+        Kind::Array(items) => items.iter().any(has_mark),
+        Kind::Object(members) => members.iter().any(|member| member.key.contains(MARK) || has_mark(&member.value)),
+        Kind::Number | Kind::Word => false,
+    }
+}
+
+/// Returns a part without white space, and with every string written in the same way.
+pub(super) fn canonical(text: &str, node: &Node) -> String {
+    match &node.kind {
+        Kind::String(Some(string)) => quoted(string),
+        Kind::Array(items) => format!("[{}]", join(items.iter().map(|item| canonical(text, item)))),
+        Kind::Object(members) => {
+            let member = |member: &Member| format!("{}:{}", quoted(&member.key), canonical(text, &member.value));
+            format!("{{{}}}", join(members.iter().map(member)))
+        }
+        _ => text[node.span.clone()].to_string(),
+    }
+}
+
+fn join(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(",")
+}
+
+fn refused(pointer: &str) -> Failure {
+    let place = if pointer.is_empty() { "the state".to_string() } else { format!("the state at {pointer}") };
+    Failure::new("redacted", format_args!("{place} contains {MARK}, and no stored value belongs there"))
+        .advice("write the value itself, or leave this part as it was")
+}

@@ -1,0 +1,278 @@
+//! Tests of redaction: examples, and properties over random JSON.
+
+use super::json::{Kind, Node, Parsed, parse};
+use super::restore::canonical;
+use super::{MARK, Redaction};
+use crate::view::View;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const SECRET: &str = "hunter2canary";
+
+fn hidden(text: &str) -> String {
+    Redaction::new().string(text)
+}
+
+#[test]
+fn k7_secrets_in_plain_texts_are_hidden() {
+    for (text, expected) in [
+        ("password=hunter2canary next", "password=[redacted] next"),
+        ("DB_PASSWORD: hunter2canary, x", "DB_PASSWORD: [redacted], x"),
+        ("Config { user: \"a\", password: \"hunter2canary\", n: 1 }", "Config { user: \"a\", password: \"[redacted]\", n: 1 }"),
+        ("password: Some(\"hunter2canary\") }", "password: [redacted] }"),
+        ("secret => 'hunter2canary'.", "secret => '[redacted]'."),
+        ("call --password hunter2canary --verbose", "call --password [redacted] --verbose"),
+        ("got Bearer hunter2canary from", "got Bearer [redacted] from"),
+        ("Authorization: Basic hunter2canary==\nHost: x", "Authorization: [redacted]\nHost: x"),
+        ("Cookie: a=hunter2canary; b=hunter2canary\nx", "Cookie: [redacted]\nx"),
+        ("connect postgres://me:hunter2canary@db:5432/shop failed", "connect postgres://me:[redacted]@db:5432/shop failed"),
+        ("at http://u:hunter2/canary@h/x", "at http://u:[redacted]@h/x"),
+        ("https://api/x?token=hunter2canary&page=2", "https://api/x?token=[redacted]&page=2"),
+        ("bad body {\"password\":\"hunter2canary\",\"n\":1} at 3", "bad body {\"password\":\"[redacted]\",\"n\":1} at 3"),
+        (r#"bad {\"password\":\"hunter2\\\"canary\",\"n\":1}"#, r#"bad {\"password\":\"[redacted]\",\"n\":1}"#),
+        ("bad {\"secret\":{\"a\":[\"hunter2canary\"]},\"n\":1}", "bad {\"secret\":[redacted],\"n\":1}"),
+        ("password=\"hunter2\\\"canary\" x", "password=\"[redacted]\" x"),
+        ("token: 'hunter2canary", "token: '[redacted]"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nhunter2canary\n-----END RSA PRIVATE KEY-----\nx",
+            "-----BEGIN RSA PRIVATE KEY-----[redacted]\n\n-----END RSA PRIVATE KEY-----\nx",
+        ),
+    ] {
+        assert_eq!(hidden(text), expected);
+        assert_eq!(hidden(expected), expected, "twice is once");
+    }
+}
+
+#[test]
+fn k7_texts_without_secrets_stay_as_they_are() {
+    for text in [
+        "",
+        "the password was wrong",
+        "the bearer token is missing",
+        "http://localhost:8080/a?email=me@example.com",
+        "postgres://me@db/shop",
+        "token::parse failed at 3:7",
+        "password: , next",
+        "password: null",
+        "unstable tokens: 7",
+        "größe=漢字 🙂 \u{1b}[31m",
+    ] {
+        assert_eq!(hidden(text), text);
+    }
+}
+
+#[test]
+fn k7_secrets_in_json_are_hidden_at_any_depth_and_in_texts_within() {
+    let inner = json!({ "api_key": SECRET, "n": 1 }).to_string();
+    let twice = json!({ "body": json!({ "text": inner }).to_string() }).to_string();
+    let mut value = json!({
+        "a": [{ "Password": SECRET }, { "key": "token", "value": SECRET }, { "key": "token", "text": SECRET }],
+        "op": { "op": "replace", "path": "/user/password/0", "value": SECRET },
+        "twice": twice,
+        "secret": { "nested": [SECRET] },
+        "pin_token": 7,
+        "has_password": true,
+        SECRET: 1,
+        "Bearer hunter2canary": 1,
+    });
+    Redaction::new().keys(["hunter"]).value(&mut value);
+    let text = value.to_string().replace(&format!("\"{SECRET}\":1"), "");
+    assert!(!text.contains(SECRET), "{text}");
+    assert_eq!((&value["has_password"], &value["pin_token"]), (&json!(true), &json!(MARK)));
+}
+
+#[test]
+fn k7_a_value_below_a_secret_pointer_is_hidden() {
+    let at = |pointer: &str| -> View {
+        serde_json::from_value(json!({ "view": "value", "store": "s0", "run": "r", "pointer": pointer })).unwrap()
+    };
+    let level = json!({ "kind": "object", "text": "{\"a\":\"x\"}", "entries": [{ "key": "a", "text": "\"x\"" }], "total": 1 });
+    let rules = Redaction::new();
+    let shown = rules.view(&at("/user/credentials"), level.clone());
+    assert_eq!((&shown["text"], &shown["entries"][0]["text"]), (&json!(MARK), &json!(MARK)));
+    assert_eq!(rules.view(&at("/user"), level.clone()), level);
+    assert_eq!(rules.text_at("/a/password", "[1, 2]"), "\"[redacted]\"");
+}
+
+#[test]
+fn k7_a_secret_over_many_lines_of_a_difference_is_hidden() {
+    let line = |kind: &str, text: &str| json!({ "kind": kind, "text": text });
+    let diff = json!({ "lines": [
+        line("same", "{"), line("same", "  \"credentials\": {"), line("removed", "    \"a\": \"hunter2canary\""),
+        line("added", "    \"a\": \"hunter2canary+\""), line("same", "  },"), line("same", "  \"n\": 1.10"), line("same", "}"),
+    ]});
+    let view = serde_json::from_value(json!({ "view": "diff", "store": "s0", "run": "r", "from": 1, "to": 2 })).unwrap();
+    let shown = Redaction::new().view(&view, diff);
+    assert!(!shown.to_string().contains(SECRET), "{shown}");
+    assert_eq!(shown["lines"].as_array().unwrap().len(), 7);
+    assert_eq!(shown["lines"][5]["text"], "  \"n\": 1.10");
+}
+
+#[test]
+fn k7_users_add_keys_and_functions() {
+    let rules = Redaction::new().keys(["IBAN"]).text(|text| text.contains("4111").then(|| text.replace("4111", "[card]")));
+    assert_eq!(
+        rules.string("{\"iban\": \"DE0\", \"n\": 4111, \"t\": \"4111-1\"}"),
+        "{\"iban\": \"[redacted]\", \"n\": 4111, \"t\": \"[card]-1\"}"
+    );
+    assert_eq!(rules.string("paid with 4111"), "paid with [card]");
+}
+
+#[test]
+fn k5_numbers_keep_every_digit() {
+    let text =
+        "{ \"id\": 9223372036854775807, \"rate\": 0.1000000000000000055511151231257827, \"e\": 1E+2, \"password\": \"x\" }";
+    let shown = hidden(text);
+    assert_eq!(shown, text.replace("\"x\"", "\"[redacted]\""));
+    assert_eq!(Redaction::new().restore(&shown.replace("1E+2", "1E+3"), text).unwrap(), text.replace("1E+2", "1E+3"));
+}
+
+#[test]
+fn k7_marks_get_their_stored_values_back() {
+    let rules = Redaction::new();
+    let stored =
+        r#"{"user":{"password":"p1","name":"a"},"url":"pg://u:p2@h","list":[{"token":"t1","n":1},{"token":"t2","n":2}]}"#;
+    let shown = rules.string(stored);
+    assert!(!shown.contains("p1") && !shown.contains("p2") && !shown.contains("t1"), "{shown}");
+    assert_eq!(rules.restore(&shown, stored).unwrap(), stored);
+    let renamed = shown.replace("\"name\":\"a\"", "\"name\":\"b\"");
+    assert_eq!(rules.restore(&renamed, stored).unwrap(), stored.replace("\"name\":\"a\"", "\"name\":\"b\""));
+    let own = shown.replace("\"password\":\"[redacted]\"", "\"password\":\"own\"");
+    assert_eq!(rules.restore(&own, stored).unwrap(), stored.replace("p1", "own"));
+    // One element of the list was edited, or the list was turned round, or an element was removed.
+    let edited = shown.replace("\"n\":2", "\"n\":3");
+    assert_eq!(rules.restore(&edited, stored).unwrap(), stored.replace("\"n\":2", "\"n\":3"));
+    let [one, two] = [r#"{"token":"[redacted]","n":1}"#, r#"{"token":"[redacted]","n":2}"#];
+    let turned = shown.replace(&format!("{one},{two}"), &format!("{two},{one}"));
+    assert!(rules.restore(&turned, stored).unwrap().contains(r#"[{"token":"t2","n":2},{"token":"t1","n":1}]"#));
+    let removed = shown.replace(&format!("{one},"), "");
+    assert!(rules.restore(&removed, stored).unwrap().contains(r#"[{"token":"t2","n":2}]"#));
+}
+
+#[test]
+fn k7_a_mark_that_belongs_nowhere_is_refused() {
+    let rules = Redaction::new();
+    let stored = r#"{"user":{"password":"p1","name":"a"},"list":[{"token":"t1","n":1},{"token":"t2","n":2}],"tag":{"name":"password","value":"v"}}"#;
+    let shown = rules.string(stored);
+    for (old, new) in [
+        ("\"name\":\"a\"", "\"name\":\"[redacted]\""),
+        ("\"password\":\"[redacted]\"", "\"note\":\"[redacted]\""),
+        ("\"password\":\"[redacted]\"", "\"password\":\"x[redacted]\""),
+        // The first element is gone, and the second one was edited: whose token is it?
+        ("{\"token\":\"[redacted]\",\"n\":1},{\"token\":\"[redacted]\",\"n\":2}", "{\"token\":\"[redacted]\",\"n\":3}"),
+        ("\"n\":1},{\"token\":\"[redacted]\",\"n\":2}", "\"n\":2},{\"token\":\"[redacted]\",\"n\":3}"),
+        // The label said that the value is secret.
+        ("{\"name\":\"password\"", "{\"name\":\"remark\""),
+    ] {
+        let edited = shown.replace(old, new);
+        assert_ne!(edited, shown);
+        assert_eq!(rules.restore(&edited, stored).map_err(|failure| failure.code), Err("redacted".to_string()), "{edited}");
+    }
+    assert_eq!(rules.restore("{", "{}").unwrap_err().code, "bad_request");
+}
+
+/// JSON texts with numbers of any length, secret and plain keys, and texts within texts.
+fn json_text() -> impl Strategy<Value = String> {
+    let number = prop_oneof!["-?(0|[1-9][0-9]{0,30})", "(0|[1-9][0-9]{0,3})\\.[0-9]{1,20}", "[1-9]E[+-]?[0-9]{1,2}"];
+    let string = prop_oneof![
+        any::<String>(),
+        Just(format!("password={SECRET}")),
+        Just(format!("u://a:{SECRET}@b Bearer {SECRET}")),
+        Just("plain [x] {y}".to_string()),
+    ];
+    let word = prop_oneof![Just("true".to_string()), Just("null".to_string())];
+    let leaf = prop_oneof![number, string.prop_map(|text| Value::from(text).to_string()), word];
+    leaf.prop_recursive(5, 48, 5, |inner| {
+        let key = prop_oneof![
+            "[a-z]{1,6}",
+            any::<String>(),
+            Just("password".to_string()),
+            Just("X-Api-Key".to_string()),
+            Just("name".to_string()),
+            Just("path".to_string()),
+            Just("value".to_string()),
+        ];
+        let member = (key, inner.clone()).prop_map(|(key, value)| format!("{} : {value}", Value::from(key)));
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(" ,\n"))),
+            prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(",\n "))),
+            inner.prop_map(|text| Value::from(text).to_string()),
+        ]
+    })
+}
+
+/// Collects the numbers that are in no secret.
+fn numbers<'a>(rules: &Redaction, text: &'a str, node: &Node, found: &mut Vec<&'a str>) {
+    match &node.kind {
+        Kind::Number => found.push(&text[node.span.clone()]),
+        Kind::Array(items) => items.iter().for_each(|item| numbers(rules, text, item, found)),
+        Kind::Object(members) => {
+            let secret = rules.secret_members(node);
+            members
+                .iter()
+                .zip(secret)
+                .filter(|(_, secret)| !secret)
+                .for_each(|(member, _)| numbers(rules, text, &member.value, found));
+        }
+        _ => {}
+    }
+}
+
+/// The JSON text without white space.
+fn plain(text: &str) -> String {
+    let Parsed::Json(node) = parse(text) else { panic!("no JSON: {text}") };
+    canonical(text, &node)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn k7_json_stays_json_with_its_lines_and_numbers(text in json_text()) {
+        let rules = Redaction::new();
+        let shown = rules.string(&text);
+        prop_assert!(!shown.contains(SECRET), "{}", shown);
+        prop_assert_eq!(shown.lines().count(), text.lines().count());
+        prop_assert_eq!(rules.string(&shown), shown.clone());
+        let (Parsed::Json(before), Parsed::Json(after)) = (parse(&text), parse(&shown)) else {
+            return Err(TestCaseError::fail(format!("no JSON any more: {shown}")));
+        };
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        numbers(&rules, &text, &before, &mut old);
+        numbers(&rules, &shown, &after, &mut new);
+        prop_assert_eq!(old, new);
+    }
+
+    #[test]
+    fn k7_an_unchanged_state_is_restored(text in json_text()) {
+        let rules = Redaction::new();
+        let shown = rules.text_at("", &text);
+        match rules.restore(&shown, &text) {
+            // Only line breaks in the place of secret values may differ.
+            Ok(restored) => prop_assert_eq!(plain(&restored), plain(&text)),
+            // The same key twice, or two keys that look alike: nobody can say which is which.
+            Err(failure) => prop_assert_eq!(failure.code, "redacted"),
+        }
+    }
+
+    #[test]
+    fn k7_no_text_makes_redaction_fail(text in any::<String>(), key in "(password|token|Bearer|secret|://a)[ =:\"'\\\\{(\\[@]{0,6}") {
+        let rules = Redaction::new();
+        let text = format!("{text}{key}{text}");
+        let shown = rules.string(&text);
+        prop_assert_eq!(rules.string(&shown), shown);
+    }
+
+    #[test]
+    fn k7_a_planted_secret_is_hidden_in_any_text(before in "[ -~]{0,20}", after in "[ -~]{0,20}") {
+        for planted in [
+            format!("{{\"password\":\"{SECRET}\"}}"),
+            format!(" password={SECRET} "),
+            format!(" token: \"{SECRET}\" "),
+            format!(" postgres://user:{SECRET}@host/db "),
+        ] {
+            let shown = hidden(&format!("{before} {planted} {after}"));
+            prop_assert!(!shown.contains(SECRET), "{}", shown);
+        }
+    }
+}
