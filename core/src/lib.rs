@@ -114,6 +114,7 @@ pub use group::task::TaskOutput;
 pub use ids::name::{NAME_LEN_MAX, Name, NameError, NameFault};
 pub use ids::path::{ActorId, ActorPath, PathError};
 pub use inspect::any_ref::ActionError;
+pub use inspect::children::Children;
 pub use inspect::cursor::{Cursor, CursorError};
 pub use inspect::health::{Health, HealthReason};
 pub use inspect::info::{Activity, ActorInfo, LastFailure, MemberInfo, RestartInfo, WaitInfo, WaitKind};

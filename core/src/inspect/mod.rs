@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `info` | `MemberInfo`: one member as a value |
 //! | `snapshot` | a page of members below a path |
+//! | `children` | the children of a member from the n-th one on |
 //! | `cursor` | where the next page begins, as text |
 //! | `display` | values as text: one line per member, indented |
 //! | `any_ref` | the same for one member, and what a user may order it to do |
@@ -20,6 +21,7 @@
 //! 4. Every answer is bounded: by depth, by count, by the number of places examined.
 
 pub(crate) mod any_ref;
+pub(crate) mod children;
 pub(crate) mod cursor;
 pub(crate) mod display;
 pub(crate) mod health;

@@ -445,3 +445,64 @@ fn o1_free_places_are_passed_in_bounded_parts() {
     let passed = take_count();
     assert!((20_000..60_000).contains(&passed), "{passed}");
 }
+
+/// The n-th child of many costs one look at 256 places, once the table is counted, also while
+/// children come and go.
+#[test]
+fn k2_window_far_inside_a_branch_costs_as_much_as_at_its_beginning() {
+    let sim = Dispatcher::seeded(1);
+    let system = System::builder("s", sim.runtime()).build().unwrap();
+    let user = system.root().lookup_any(&"/user".parse().unwrap()).unwrap();
+    let mut actors: Vec<_> = (0..30_000).map(|_| system.spawn_unnamed(failing()).unwrap()).collect();
+    sim.drain_ready();
+    take_count();
+    assert!(user.index_children(usize::MAX));
+    let counted = take_count();
+    assert!((30_000..70_000).contains(&counted), "{counted} places are counted once");
+    let mut random = 7_usize;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for round in 0..300 {
+        let ended = actors.swap_remove(next(actors.len()));
+        ended.stop();
+        sim.drain_ready();
+        if round % 3 == 0 {
+            actors.push(system.spawn_unnamed(failing()).unwrap());
+        }
+        let wanted = next(actors.len()) as u64;
+        take_count();
+        let found = user.children_from(wanted).next().unwrap();
+        let cost = take_count();
+        assert!(cost <= 3 * 256, "child {wanted} cost {cost} places");
+        assert_eq!(found.index_in_parent(), Some(wanted));
+        assert!(take_count() <= 256);
+    }
+    let walked: Vec<_> = user.children_from(0).map(|child| child.id()).collect();
+    assert_eq!(walked.len() as u64, user.children_count());
+    for at in (0..walked.len()).step_by(997) {
+        assert_eq!(user.children_from(at as u64).next().unwrap().id(), walked[at], "child {at}");
+    }
+    assert!(user.children_from(walked.len() as u64).next().is_none());
+}
+
+/// Without further windows, a table whose children change drops its index.
+#[test]
+fn k2_index_of_children_ends_when_no_observer_uses_it() {
+    let sim = Dispatcher::seeded(1);
+    let system = System::builder("s", sim.runtime()).build().unwrap();
+    let user = system.root().lookup_any(&"/user".parse().unwrap()).unwrap();
+    let kept: Vec<_> = (0..2_000).map(|_| system.spawn_unnamed(failing()).unwrap()).collect();
+    assert!(user.index_children(usize::MAX));
+    take_count();
+    user.index_children(usize::MAX);
+    assert_eq!(take_count(), 0, "nothing is left to count");
+    for _ in 0..2_100 {
+        system.spawn_unnamed(failing()).unwrap().stop();
+        sim.drain_ready();
+    }
+    take_count();
+    assert_eq!(user.children_from(1_999).next().unwrap().id(), kept[1_999].any().id());
+    assert!(take_count() >= 2_000, "counted again");
+}

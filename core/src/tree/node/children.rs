@@ -8,6 +8,7 @@ use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::ids::path::ActorId;
 use crate::tree::member::{Member, StopMode};
+use crate::tree::node::child_order::OptionalIndex;
 use crate::tree::node::observe::NextChild;
 use crate::tree::node::stop_children::StopPlan;
 use crate::tree::node::{Node, NodePhase, Running};
@@ -45,6 +46,8 @@ pub(super) struct ChildTable {
     /// at the root, where all counts end up.
     pub(super) reported: bool,
     pub(super) waiters: Wakers,
+    /// Only while an observer asks for windows of the children.
+    pub(super) index: OptionalIndex,
 }
 
 /// Why a parent rejected a child.
@@ -106,11 +109,15 @@ impl ChildTable {
             self.given_up.remove(&node.id());
         }
         let child = self.children.try_remove(slot as usize);
+        if child.is_some() {
+            self.note_place(slot as usize, false);
+        }
         if self.children.is_empty() && self.children.capacity() > 64 {
             // A supervisor that once had a million children does not keep the memory of their
             // table.
             self.children = Slab::new();
             self.names = HashTable::new();
+            self.index = None;
         }
         child
     }
@@ -138,6 +145,7 @@ impl Node {
             }
             child.node().slot.store(slot as u32, Ordering::Relaxed);
             table.children.insert(child);
+            table.note_place(slot, true);
             Ok(table.supervision.strategy.is_some())
         })
     }

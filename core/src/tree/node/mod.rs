@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `state` | the data behind the lock, kept small |
 //! | `children` | the child table: names, counts, restart plan |
+//! | `child_order`, `place_index` | for observers: which child is the n-th one |
 //! | `stop_children` | stopping the children one after the other |
 //! | `exit` | cancelling a member; leaving the tree |
 //! | `parent` | the link to the parent and to the tree |
@@ -35,10 +36,12 @@
 //!    cycle survives an exit.
 //! 5. A node's lock is never held together with another lock, and no user code runs under it.
 
+pub(crate) mod child_order;
 pub(crate) mod children;
 pub(crate) mod exit;
 pub(crate) mod observe;
 pub(crate) mod parent;
+pub(crate) mod place_index;
 pub(crate) mod state;
 pub(crate) mod stop_children;
 pub(crate) mod watchers;
