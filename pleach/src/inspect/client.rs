@@ -2,8 +2,10 @@
 
 use crate::inspect::options::InspectAction;
 use crate::inspect::protocol::{
-    Failure, Follow, Followed, Hello, Line, Operation, PROTOCOL_VERSION, Request, SnapshotRequest, Target, Top, TopRequest, Why,
+    Failure, Follow, Followed, Hello, Line, Operation, PROTOCOL_VERSION, Request, Rows, RowsRequest, SnapshotRequest, Target,
+    Top, TopRequest, Why,
 };
+use crate::inspect::stream::{ReadHalf, Stream, WriteHalf};
 use crate::inspect::{Health, MemberInfo, Rates, Snapshot};
 use pleach_core::ActorPath;
 use serde::Deserialize;
@@ -13,7 +15,6 @@ use std::path::Path;
 use std::{fmt, io};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// How many events a client keeps while it waits for an answer. Older ones count as missed.
 const EVENTS_KEPT_MAX: usize = 4_096;
@@ -21,7 +22,8 @@ const EVENTS_KEPT_MAX: usize = 4_096;
 /// The longest line that a client accepts, in bytes.
 const LINE_LEN_MAX: usize = 16 * 1024 * 1024;
 
-/// A connection to the inspection socket of a process.
+/// A connection to the inspection socket of a process, or to a system in the same process (see
+/// [`Inspector`](crate::inspect::Inspector)).
 ///
 /// A method sends one request and waits for its answer. Methods are not cancel safe: after one is
 /// dropped, connect again.
@@ -40,8 +42,8 @@ const LINE_LEN_MAX: usize = 16 * 1024 * 1024;
 /// # }
 /// ```
 pub struct Client {
-    reader: BufReader<OwnedReadHalf>,
-    writer: OwnedWriteHalf,
+    reader: BufReader<ReadHalf>,
+    writer: WriteHalf,
     hello: Hello,
     last_id: u64,
     /// Events that came before an answer.
@@ -56,7 +58,12 @@ impl Client {
     /// [`ClientError::Io`] if no process listens there; [`ClientError::Refused`] if it has too many
     /// connections; [`ClientError::Version`] if it speaks another version of the protocol.
     pub async fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
-        let (reader, writer) = UnixStream::connect(path).await?.into_split();
+        Self::greeted(Stream::from(UnixStream::connect(path).await?)).await
+    }
+
+    /// Reads the greeting of a new connection.
+    pub(super) async fn greeted(stream: Stream) -> Result<Self, ClientError> {
+        let Stream { reader, writer } = stream;
         let mut reader = BufReader::new(reader);
         let greeting = read_bytes(&mut reader).await?;
         check_version(&greeting)?;
@@ -89,6 +96,14 @@ impl Client {
     /// [`ClientError::Refused`] with code `not_found` if no member has the path.
     pub async fn snapshot(&mut self, request: SnapshotRequest) -> Result<Snapshot, ClientError> {
         self.call(Operation::Snapshot(request)).await
+    }
+
+    /// Lists a window of the tree as rows, with some branches open.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with code `not_found` if no member has the path.
+    pub async fn rows(&mut self, request: RowsRequest) -> Result<Rows, ClientError> {
+        self.call(Operation::Rows(request)).await
     }
 
     /// Returns one member in detail.
@@ -280,11 +295,11 @@ fn check_version(greeting: &[u8]) -> Result<(), ClientError> {
     }
 }
 
-async fn read_line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Line, ClientError> {
+async fn read_line(reader: &mut BufReader<ReadHalf>) -> Result<Line, ClientError> {
     serde_json::from_slice(&read_bytes(reader).await?).map_err(protocol)
 }
 
-async fn read_bytes(reader: &mut BufReader<OwnedReadHalf>) -> Result<Vec<u8>, ClientError> {
+async fn read_bytes(reader: &mut BufReader<ReadHalf>) -> Result<Vec<u8>, ClientError> {
     let mut bytes = Vec::new();
     loop {
         let part = reader.fill_buf().await?;

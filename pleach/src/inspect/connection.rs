@@ -12,12 +12,14 @@
 use crate::events::{Event, ListenerHandle};
 use crate::inspect::events::{EventText, FollowedKinds, path_of, unix_micros};
 use crate::inspect::health_watch::{HealthWatch, LOOK_EVERY};
+use crate::inspect::inspector;
 use crate::inspect::options::REQUEST_LEN_MAX;
 use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Request};
 use crate::inspect::serve::Inspected;
 use crate::inspect::server;
+use crate::inspect::stream::{ReadHalf, Stream, WriteHalf};
 use crate::inspect::why::is_within;
-use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Props, RestartPolicy, Runtime};
+use pleach_core::{Actor, ActorPath, BoxError, Context, Mailbox, Name, Props, RestartPolicy, Runtime};
 use serde::Deserialize;
 use std::future::poll_fn;
 use std::io;
@@ -27,8 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// How many events wait for a client before further ones are missed.
 const EVENTS_QUEUED_MAX: usize = 1_024;
@@ -36,7 +36,7 @@ const EVENTS_QUEUED_MAX: usize = 1_024;
 pub(super) struct Connection {
     inspected: Arc<Inspected>,
     reader: Option<Reader>,
-    writer: OwnedWriteHalf,
+    writer: WriteHalf,
     following: Option<Following>,
     /// How often the client has asked to follow.
     follows: u64,
@@ -65,12 +65,12 @@ pub(super) enum Received {
 }
 
 impl Connection {
-    pub(super) fn props(inspected: &Arc<Inspected>, stream: UnixStream) -> Props<Self> {
+    pub(super) fn props(inspected: &Arc<Inspected>, stream: Stream) -> Props<Self> {
         let (inspected, stream) = (Arc::clone(inspected), Mutex::new(Some(stream)));
         let open = Mutex::new(Some(OpenConnection::new(&inspected)));
         let make = move || {
             let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let (reader, writer) = stream.expect("a temporary actor starts once").into_split();
+            let Stream { reader, writer } = stream.expect("a temporary actor starts once");
             let open = open.lock().unwrap_or_else(PoisonError::into_inner).take();
             Self {
                 inspected: Arc::clone(&inspected),
@@ -263,7 +263,7 @@ fn request_id(line: &[u8]) -> Option<u64> {
 
 /// Reads lines of a bounded length. A read that is dropped loses nothing.
 pub(super) struct Reader {
-    stream: BufReader<OwnedReadHalf>,
+    stream: BufReader<ReadHalf>,
     /// What of the next line has arrived.
     line: Vec<u8>,
 }
@@ -338,9 +338,10 @@ fn is_below(path: Option<&ActorPath>, below: Option<&ActorPath>) -> bool {
     below.is_none_or(|below| path.is_some_and(|path| is_within(path, below)))
 }
 
-/// Returns whether a member belongs to the inspection socket.
+/// Returns whether a member serves clients of this protocol.
 fn is_own(path: &ActorPath) -> bool {
-    matches!(path.segments(), [system, name, ..] if *system == "system" && *name == server::NAME)
+    let serves = |name: &Name| *name == server::NAME || name.to_string().starts_with(inspector::NAME_PREFIX);
+    matches!(path.segments(), [system, name, ..] if *system == "system" && serves(name))
 }
 
 impl Drop for Following {

@@ -7,7 +7,8 @@
 //!   [`AnyRef::report_health`](crate::actor::AnyRef::report_health).
 //! - [`RateSampler`] computes messages per second.
 //! - With the feature `inspect`, `InspectBuilder::inspect` opens a local socket for tools, and
-//!   `Client` speaks its protocol (`docs/inspect-protocol.md`). Unix only.
+//!   `Client` speaks its protocol (`docs/inspect-protocol.md`). `Inspector` serves the same
+//!   protocol within the process. Unix only.
 //!
 //! Nothing here costs anything until it is called. No actor is sent a message for it.
 //!
@@ -36,9 +37,13 @@ mod events;
 #[cfg(all(feature = "inspect", unix))]
 mod health_watch;
 #[cfg(all(feature = "inspect", unix))]
+mod inspector;
+#[cfg(all(feature = "inspect", unix))]
 mod options;
 #[cfg(all(feature = "inspect", unix))]
 mod protocol;
+#[cfg(all(feature = "inspect", unix))]
+mod rows;
 #[cfg(all(feature = "inspect", unix))]
 mod samplers;
 #[cfg(all(feature = "inspect", unix))]
@@ -48,23 +53,27 @@ mod server;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_file;
 #[cfg(all(feature = "inspect", unix))]
+mod stream;
+#[cfg(all(feature = "inspect", unix))]
 mod why;
 
 #[cfg(all(feature = "inspect", unix))]
 pub use client::{Client, ClientError};
+#[cfg(all(feature = "inspect", unix))]
+pub use inspector::Inspector;
 #[cfg(all(feature = "inspect", unix))]
 pub use options::{
     CONNECTIONS_DEFAULT, IDLE_TIMEOUT_DEFAULT, InspectAction, InspectBuilder, InspectError, InspectOptions, REQUEST_LEN_MAX,
     WRITE_TIMEOUT_DEFAULT,
 };
 pub use pleach_core::{
-    ActionError, Activity, ActorInfo, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,
+    ActionError, Activity, ActorInfo, Children, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,
     HealthLimits, HealthReason, HealthReport, LastFailure, MemberInfo, MemberKind, Problem, RATES_TRACKED_DEFAULT, RateSampler,
     Rates, RestartInfo, SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
     WaitInfo, WaitKind,
 };
 #[cfg(all(feature = "inspect", unix))]
 pub use protocol::{
-    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow,
-    TopSums, Waiter, Why,
+    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, Row, Rows, RowsRequest, SnapshotRequest, SocketStats, Top, TopBy,
+    TopRequest, TopRow, TopSums, Waiter, Why,
 };

@@ -76,8 +76,18 @@ pub struct InspectOptions {
 impl InspectOptions {
     /// Opens the socket at `path`, for reading only.
     pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self::new(path.into())
+    }
+
+    /// Opens no socket, for reading only: the options of an
+    /// [`Inspector`](crate::inspect::Inspector).
+    pub fn in_memory() -> Self {
+        Self::new(PathBuf::new())
+    }
+
+    fn new(path: PathBuf) -> Self {
         Self {
-            path: path.into(),
+            path,
             actions: BTreeSet::new(),
             set_log_level: None,
             connections_max: CONNECTIONS_DEFAULT,

@@ -67,6 +67,7 @@ pub(super) struct Request {
 pub(super) enum Operation {
     Hello,
     Snapshot(SnapshotRequest),
+    Rows(RowsRequest),
     Member(Target),
     Top(TopRequest),
     Why(Target),
@@ -116,6 +117,57 @@ impl SnapshotRequest {
     pub fn new() -> Self {
         Self::default()
     }
+}
+
+/// Which rows of the tree a `rows` request lists.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RowsRequest {
+    /// Where the tree starts: the first row. Default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<ActorPath>,
+    /// The paths of the members whose children are listed, at most 1,000. A member below a closed
+    /// one is not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<ActorPath>,
+    /// The number of the first row of the answer. A larger number than there are rows returns the
+    /// last rows.
+    #[serde(default)]
+    pub first: u64,
+    /// How many rows are listed at most. Default: 60, maximum: 1,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+}
+
+impl RowsRequest {
+    /// Lists the rows from `first` on, with the children of the members at these paths.
+    pub fn new(open: impl IntoIterator<Item = ActorPath>, first: u64) -> Self {
+        Self { open: open.into_iter().collect(), first, ..Self::default() }
+    }
+}
+
+/// A window of the tree: the answer to `rows`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Rows {
+    /// The rows, parents before their children.
+    pub rows: Vec<Row>,
+    /// The number of the first one.
+    pub first: u64,
+    /// How many rows there are, with these members open.
+    pub total: u64,
+}
+
+/// One row of the tree: a member, and where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// How many levels it is below the first row of the tree.
+    pub depth: u32,
+    /// The member of this row, as a snapshot shows it.
+    pub member: MemberInfo,
+    /// Whether its children are listed after it.
+    pub is_open: bool,
 }
 
 /// Which members a `top` request lists.

@@ -9,7 +9,7 @@ use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, Snap
 use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
 use crate::inspect::{ActionError, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
-use pleach_core::{AnyRef, RootContext, Runtime};
+use pleach_core::{AnyRef, RootContext, Runtime, System};
 use serde::Serialize;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -53,6 +53,18 @@ pub(super) struct Counters {
 type Answer = Result<Value, Failure>;
 
 impl Inspected {
+    pub(super) fn new(system: &System, options: InspectOptions) -> Self {
+        Self {
+            name: system.name().to_string(),
+            root: system.root(),
+            runtime: Arc::clone(system.shutdown_token().runtime()),
+            options,
+            samplers: Samplers::default(),
+            counters: Counters::default(),
+            last_look: LastLook::default(),
+        }
+    }
+
     pub(super) fn hello(&self) -> Hello {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { connections, refused, too_slow, idle, requests, missed_events } = &self.counters;
@@ -78,6 +90,7 @@ impl Inspected {
         match operation {
             Operation::Hello => to_value(&self.hello()),
             Operation::Snapshot(request) => self.snapshot(request).await,
+            Operation::Rows(request) => to_value(&self.rows(request).await?),
             Operation::Member(target) => to_value(&self.find(&target)?.info()),
             Operation::Top(request) => self.top(request).await,
             Operation::Why(target) => to_value(&self.why(&target).await?),

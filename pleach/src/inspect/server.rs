@@ -4,12 +4,11 @@
 //! closed. The children end with this actor, which ends after everything below `/user`.
 
 use crate::inspect::connection::Connection;
-use crate::inspect::health_watch::LastLook;
 use crate::inspect::options::InspectOptions;
 use crate::inspect::protocol::{Failure, Line};
-use crate::inspect::samplers::Samplers;
-use crate::inspect::serve::{Counters, Inspected};
+use crate::inspect::serve::Inspected;
 use crate::inspect::socket_file::SocketFile;
+use crate::inspect::stream::Stream;
 use pleach_core::{Actor, BoxError, Context, Mailbox, Props, Refusal, RestartPolicy, System};
 use std::io;
 use std::sync::Arc;
@@ -25,15 +24,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Starts the actor that serves `socket`.
 pub(super) fn start(system: &System, options: InspectOptions, socket: SocketFile) -> Result<(), Refusal> {
-    let inspected = Arc::new(Inspected {
-        name: system.name().to_string(),
-        root: system.root(),
-        runtime: Arc::clone(system.shutdown_token().runtime()),
-        options,
-        samplers: Samplers::default(),
-        counters: Counters::default(),
-        last_look: LastLook::default(),
-    });
+    let inspected = Arc::new(Inspected::new(system, options));
     let socket = Arc::new(socket);
     let props = Props::new(move || Acceptor { inspected: Arc::clone(&inspected), socket: Arc::clone(&socket), number: 0 });
     let props = props.mailbox(Mailbox::bounded(16)).restart(RestartPolicy::Transient);
@@ -96,6 +87,6 @@ impl Acceptor {
         }
         self.number += 1;
         // Refused only while this actor ends: then the connection is closed.
-        drop(cx.spawn(&format!("c{}", self.number), Connection::props(&self.inspected, stream)));
+        drop(cx.spawn(&format!("c{}", self.number), Connection::props(&self.inspected, Stream::from(stream))));
     }
 }
