@@ -7,6 +7,7 @@
 //! | `stream` | live views: one endless answer for each browser |
 //! | `viewer` | the answer of every view |
 //! | `sources`, `home` | the processes and stores of a console; what is wrong in them |
+//! | `process` | the source of a running process |
 //! | `durable` | the source of a store with durable runs |
 //! | `view`, `limits` | what the page can ask for, its parameters and their limits |
 //! | `action` | what the page can order, plans and outcomes |
@@ -31,6 +32,7 @@ mod failure;
 mod home;
 mod limits;
 mod problem;
+mod process;
 mod redact;
 pub mod report;
 mod server;

@@ -1,0 +1,124 @@
+//! The source of a process: what the console shows of a running system, and orders its members.
+//!
+//! It speaks the inspection protocol, over the socket of another process or over memory with a
+//! system in this one. So both have the same views.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `target` | how the process is reached |
+//! | `link` | connections to ask with: opened when somebody asks, closed when nobody does |
+//! | `tree` | the views that list members: `tree`, `top`, `not_well` |
+//! | `member` | the view of one member |
+
+mod link;
+mod member;
+mod target;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::action::{Action, Outcome, Plan};
+use crate::failure::Failure;
+use crate::process::link::Link;
+use crate::process::target::Target;
+use crate::source::{Answer, Findings, Source};
+use crate::view::View;
+use pleach::actor::ActorPath;
+use pleach::inspect::{InspectAction, InspectOptions, Inspector};
+use pleach::system::System;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A process, as the server knows it.
+pub(crate) struct ProcessSource {
+    key: String,
+    link: Arc<Link>,
+}
+
+impl ProcessSource {
+    /// Shows the process behind an inspection socket. Connects when somebody asks, and again after
+    /// the process was gone.
+    pub(crate) fn of_socket(key: &str, socket: impl Into<PathBuf>) -> Self {
+        Self::new(key, Target::Socket(socket.into()))
+    }
+
+    /// Shows a system of this process, and allows these actions on its members. Does not keep it
+    /// running.
+    pub(crate) fn of_system(key: &str, system: &System, actions: impl IntoIterator<Item = InspectAction>) -> Self {
+        let options = InspectOptions::in_memory().allow(actions);
+        Self::of_inspector(key, Inspector::new(system, options))
+    }
+
+    /// Shows the system of an inspector, which decides what is allowed.
+    pub(crate) fn of_inspector(key: &str, inspector: Inspector) -> Self {
+        Self::new(key, Target::System(inspector))
+    }
+
+    fn new(key: &str, target: Target) -> Self {
+        Self { key: key.to_string(), link: Link::new(target) }
+    }
+}
+
+impl Source for ProcessSource {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn describe(&self) -> Value {
+        let known = self.link.known();
+        let hello = known.hello.as_ref();
+        json!({
+            "key": self.key,
+            "name": hello.map(|hello| hello.name.as_str()),
+            "pid": hello.map(|hello| hello.pid),
+            "version": hello.map(|hello| hello.version.as_str()),
+            "actions": hello.map_or(&[][..], |hello| &hello.actions),
+            "is_connected": known.is_connected,
+            "problem": known.problem.map(|problem| problem.text),
+            "target": self.link.target().socket(),
+        })
+    }
+
+    fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value> {
+        Box::pin(async move {
+            match view {
+                View::Tree(window) => tree::tree(&self.link, window).await,
+                View::Top(top) => tree::top(&self.link, top).await,
+                View::NotWell(page) => tree::not_well(&self.link, page).await,
+                View::Member(at) => member::member(&self.link, at).await,
+                _ => Err(Failure::new("bad_request", "a process does not have this view")),
+            }
+        })
+    }
+
+    fn examine(&self) -> Answer<'_, Findings> {
+        Box::pin(async move {
+            self.link.session().await?.ask(|client| client.health()).await?;
+            Ok(Findings::default())
+        })
+    }
+
+    fn plan<'a>(&'a self, _action: &'a Action) -> Answer<'a, Plan> {
+        Box::pin(async { Err(Failure::new("bad_request", "a process does not have this action")) })
+    }
+
+    fn carry_out<'a>(&'a self, _action: &'a Action, _guard: &'a str) -> Answer<'a, Outcome> {
+        Box::pin(async { Err(Failure::new("bad_request", "a process does not have this action")) })
+    }
+}
+
+/// Parses a path of the page.
+fn parse_path(text: &str) -> Result<ActorPath, Failure> {
+    text.parse().map_err(|error| Failure::new("bad_request", format_args!("{text:?} is not the path of a member: {error}")))
+}
+
+/// Parses an optional path. Default: `default`.
+fn path_or(text: Option<&String>, default: &str) -> Result<ActorPath, Failure> {
+    parse_path(text.map_or(default, String::as_str))
+}
+
+/// Returns a value of the protocol as JSON.
+fn to_json(value: &impl serde::Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::new("internal", error))
+}
