@@ -1,7 +1,9 @@
 //! [`Console`], its builder, and the handle of a running one.
 
+use crate::durable::StoreSource;
 use crate::error::ConsoleError;
 use crate::redact::Redaction;
+use crate::report::NamedStore;
 use crate::server::connections::{CONNECTIONS_MAX, Connections};
 use crate::server::guard::{Guard, Token};
 use crate::server::listen::{Bounds, listen};
@@ -10,6 +12,7 @@ use crate::settings::{Colour, Environment, Settings};
 use crate::sources::Sources;
 use crate::stream::Hub;
 use crate::viewer::Viewer;
+use pleach::store::Store;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -75,10 +78,22 @@ impl ConsoleBuilder {
         self
     }
 
-    /// Adds a process.
-    #[cfg(test)]
-    pub(crate) fn process(mut self, process: Arc<dyn crate::source::Source>) -> Self {
-        self.sources.processes.push(process);
+    /// Shows the durable runs of a store, under a name for people.
+    pub fn store<S: Store + Clone>(self, name: impl Into<String>, store: &S) -> Self {
+        self.add_store(NamedStore::of(store), Some(name.into()))
+    }
+
+    /// Shows the durable runs of a store that commands know by a name.
+    pub fn named_store(self, store: NamedStore) -> Self {
+        self.add_store(store, None)
+    }
+
+    fn add_store(mut self, store: NamedStore, name: Option<String>) -> Self {
+        let source = StoreSource::new(format!("s{}", self.sources.stores.len()), store);
+        self.sources.stores.push(Arc::new(match name {
+            Some(name) => source.named(name),
+            None => source,
+        }));
         self
     }
 

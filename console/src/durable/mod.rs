@@ -56,6 +56,12 @@ impl StoreSource {
         Self { key: key.into(), name, store, problem: Mutex::default() }
     }
 
+    /// Sets the name that people see.
+    pub(crate) fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     fn store(&self) -> &NamedStore {
         &self.store
     }
