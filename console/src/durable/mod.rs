@@ -8,6 +8,10 @@
 //! | `run` | one run: position, explanation, relatives, driver |
 //! | `timeline` | records, from their headers |
 //! | `state`, `level` | states and questions as JSON text, and how two states differ |
+//! | `waits` | what waits for people |
+//! | `workers` | leases, takeovers, unserved runs |
+//! | `deploy`, `graph` | checks and drawings of exported graphs |
+//! | `clock` | the clock of the store |
 //!
 //! Invariants:
 //! 1. A view or examination only reads.
@@ -15,23 +19,32 @@
 //! 3. Values of the program are JSON text. Nothing parses their numbers.
 //! 4. Damage is shown at its place. It hides neither other runs nor other records.
 
+mod clock;
+mod deploy;
 mod failure;
+mod graph;
 mod level;
 mod run;
 mod runs;
 mod state;
 mod timeline;
+mod waits;
+mod workers;
 
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
 use crate::report::NamedStore;
 use crate::source::{Answer, Findings, Source};
 use crate::view::{ValueAt, View};
-use pleach::durable::RunRemote;
+use clock::StoreClock;
+use graph::Layouts;
+use pleach::durable::{GraphExport, RunRemote};
+use pleach::store::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use waits::WaitCache;
 
 /// A store with durable runs.
 pub(crate) struct StoreSource {
@@ -39,6 +52,11 @@ pub(crate) struct StoreSource {
     /// A short name for people.
     name: String,
     store: NamedStore,
+    /// The graphs of the program that the console runs in.
+    exports: Vec<GraphExport>,
+    layouts: Layouts,
+    waits: WaitCache,
+    clock: StoreClock,
     /// Why the store could not be reached the last time.
     problem: Mutex<Option<String>>,
 }
@@ -53,7 +71,39 @@ impl StoreSource {
             }
             None => store.kind().to_string(),
         };
-        Self { key: key.into(), name, store, problem: Mutex::default() }
+        Self {
+            key: key.into(),
+            name,
+            store,
+            exports: Vec::new(),
+            layouts: Layouts::default(),
+            waits: WaitCache::default(),
+            clock: StoreClock::default(),
+            problem: Mutex::default(),
+        }
+    }
+
+    /// Sets the exported graphs that are drawn and checked if a view gives none.
+    pub(crate) fn graphs(mut self, exports: Vec<GraphExport>) -> Self {
+        self.exports = exports;
+        self
+    }
+
+    fn exports(&self) -> &[GraphExport] {
+        &self.exports
+    }
+
+    fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn waits(&self) -> &WaitCache {
+        &self.waits
+    }
+
+    /// Returns the time by the clock of the store.
+    async fn now(&self) -> Timestamp {
+        self.clock.now(&self.store).await
     }
 
     /// Sets the name that people see.
@@ -78,6 +128,10 @@ impl StoreSource {
             View::Timeline(asked) => timeline::page(self, asked).await,
             View::Value(asked) => state::value(self, asked).await,
             View::Diff(asked) => state::diff(self, asked).await,
+            View::Waiting(asked) => waits::page(self, asked).await,
+            View::Workers(_) => workers::view(self).await,
+            View::Deploy(asked) => deploy::view(self, asked).await,
+            View::Graph(asked) => graph::view(self, asked).await,
             _ => Err(Failure::new("not_possible", "a store has no such view")),
         }
     }
