@@ -60,3 +60,10 @@ test("the first failure is searched in bounded steps", async () => {
   const end = async () => ({ records: [record(1, "start", "")], next: null });
   assert.deepEqual(await firstFailure(end, 1, 2), { record: null, searched: 1, next: null });
 });
+
+test("a damaged record stands at its place", () => {
+  const damaged = { record: 2, kind: "damaged", damage: "its checksum differs" };
+  const folds = fold([record(3, "step", "pay"), damaged, record(1, "start", "")]);
+  assert.deepEqual(folds.map(({ from, failures }) => [from, failures]), [[3, 0], [2, 1], [1, 0]]);
+  assert.equal(recordText(damaged), "its checksum differs");
+});

@@ -4,10 +4,12 @@ import { html } from "../lib.js";
 import { useOnce } from "../live.js";
 import { change } from "../router.js";
 import { Empty, Shown } from "../states.js";
-import { Command, Section } from "../ui.js";
+import { bytes, visible } from "../text.js";
+import { Command, Section, Table } from "../ui.js";
 import { DiffLines } from "./diff.js";
 import { changesText } from "./diff-model.js";
 import { command } from "./shell.js";
+import { leftOut } from "./value-model.js";
 import { JsonButton } from "../dialog.js";
 
 const isRecord = (text) => /^[1-9][0-9]*$/.test(text ?? "");
@@ -37,5 +39,19 @@ export function Compare({ store, target, run, show, params }) {
 
 function Lines({ query }) {
   const view = useOnce(query);
-  return html`<${Shown} of=${view}>${({ lines }) => html`<p class="note counted">${changesText(lines)}</p><${DiffLines} lines=${lines} label="Difference of the states" />`}<//>`;
+  return html`<${Shown} of=${view}>${({ lines, patch, is_cut: isCut }) => (Array.isArray(lines)
+    ? html`<p class="note counted">${changesText(lines)}</p><${DiffLines} lines=${lines} label="Difference of the states" />`
+    : html`<p class="note counted">The states have up to ${bytes(leftOut(lines))}, too much to show line by line. These are the changes${isCut ? ", as far as they are listed" : ""}:</p><${Changes} patch=${patch} />`)}<//>`;
+}
+
+const CHANGES = [
+  { title: "Change", cell: ({ op }) => visible(op) },
+  { title: "Where", cell: ({ path }) => html`<span class="mono">${visible(path)}</span>` },
+  { title: "New value", wide: true, cell: ({ value }) => (leftOut(value) ? html`<small>${bytes(leftOut(value))}</small>` : html`<span class="mono">${visible(value ?? "")}</span>`) },
+];
+
+/** The operations of a patch, for states that are too large to compare by line. */
+function Changes({ patch }) {
+  if (!Array.isArray(patch)) return html`<pre class="block" tabindex="0" role="region" aria-label="Patch">${visible(patch, { lines: true })}</pre>`;
+  return html`<${Table} label="Changes" columns=${CHANGES} rows=${patch} />`;
 }

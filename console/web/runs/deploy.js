@@ -21,7 +21,7 @@ export function Page() {
   const query = { view: "deploy", store: key, ...(graphs && { graphs }), ...(previous && { previous }) };
   const words = ["pleach", "check", target ?? "STORE", "--graphs", "graphs.json", ...(previous ? ["--previous", "previous.json"] : [])];
   return html`<${StoreHead} title="Deploy check" query=${query} command=${command(...words)}>
-      <p class="lead">Which unfinished runs would a new program not serve?</p><//>
+      <p class="run-lead">Which unfinished runs would a new program not serve?</p><//>
     <div class="exports">
       <${Export} id="graphs" title="The new program" about=${html`The JSON of <code class="code">Worker::exports</code>. Without it, the graphs of the running program are checked.`} text=${graphs} onText=${setGraphs} />
       <${Export} id="previous" title="The present program" about="Optional. Also finds runs whose course changes." text=${previous} onText=${setPrevious} />

@@ -22,7 +22,7 @@ const PAUSE_MS = 700;
 export function Fork({ store, run, record }) {
   const view = useOnce({ view: "run", store, run });
   const back = html`<a class="button" href=${hrefOf("/run", { store, run, record })}>Back to the run</a>`;
-  return html`<${PageHead} title="Fork a run" tools=${back}><p class="lead">A new run continues from a record of <${RunLink} run=${run} />, with the state below. The first one stays as it is.</p><//>
+  return html`<${PageHead} title="Fork a run" tools=${back}><p class="run-lead">A new run continues from a record of <${RunLink} run=${run} />, with the state below. The first one stays as it is.</p><//>
     <${Shown} of=${view}>${({ show, children = [] }) => html`<${Start} ...${{ store, run, show, children, record: record ?? startOf(show) }} />`}<//>`;
 }
 
@@ -39,7 +39,7 @@ function Start({ store, run, show, children, record }) {
     change({ record: event.currentTarget.elements.record.value }, { replace: false });
   };
   const form = html`<form class="jump" key=${record} onSubmit=${choose}><label>From record <input name="record" type="number" min=${show.oldest_record} max=${show.record} defaultValue=${record} value=${record} /></label><button type="submit" class="button">Load</button></form>`;
-  return html`<${Section} title="State" aside=${form}><${Shown} of=${state}>${(level) => level.text === undefined
+  return html`<${Section} title="State" aside=${form}><${Shown} of=${state}>${(level) => typeof level.text !== "string"
     ? html`<p>The state has ${bytes(level.bytes)}, too much to edit here. <code class="code">pleach runs fork … --state</code> takes it from a file. The fork can keep it as it is:</p><${Edited} key=${record} ...${{ store, run, record, children, original: null }} />`
     : html`<${Edited} key=${record} ...${{ store, run, record, children, original: level.text }} />`}<//><//>`;
 }

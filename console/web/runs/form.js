@@ -96,7 +96,7 @@ function ArrayField({ id, path, field, value, onValue, problems, label }) {
       <${Field} id=${id} path="${path}/${at}" field=${{ ...field.item, isRequired: true }} label="${label} ${at + 1}" value=${item} onValue=${(changed) => change(at, changed)} problems=${problems} />
       <${Button} kind="quiet" icon="close" label="Remove ${visible(label)} ${at + 1}" onClick=${() => onValue(value.toSpliced(at, 1))} />
     </div>`)}
-    <${Button} onClick=${() => onValue([...value, emptyOf(field.item)])}>Add one<//>
+    <${Button} class="add-one" onClick=${() => onValue([...value, emptyOf(field.item)])}>Add one<//>
   </fieldset>`;
 }
 

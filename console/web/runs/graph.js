@@ -54,7 +54,7 @@ function Canvas({ layout, marks, selected, onSelect, name }) {
   return html`<div class="graph">
     <div class="graph-paper" tabindex="0" role="group" onKeyDown=${onKeyDown}
       aria-label="Drawing of the graph ${visible(name)}. Arrow keys move it, plus and minus zoom, zero shows all. The table has the same.">
-      <svg ref=${svg} class="graph-svg" viewBox="${part.x} ${part.y} ${part.width} ${part.height}" role="img"
+      <svg ref=${svg} class="graph-svg" style=${{ height: `min(${Math.round(all.height * 1.1)}px, 72vh)` }} viewBox="${part.x} ${part.y} ${part.width} ${part.height}" role="img"
         aria-label=${visible(sentence(layout, marks))} ...${drag}>
         <defs><marker id="graph-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"
           markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="graph-head" d="M0 0 8 4 0 8z" /></marker></defs>

@@ -63,8 +63,8 @@ const COLUMNS = [
 
 /** The trouble, the failure, the driver or the tags of a run, whichever matters most. */
 function Happened({ run }) {
-  if (run.trouble) return html`<span class="reason">${visible(run.trouble)}</span>`;
-  if (run.failure && run.status !== "finished") return html`<span class="reason">${run.failure.node && html`<span class="mono">${visible(run.failure.node)}</span>: `}${visible(run.failure.reason)}</span>`;
+  if (run.trouble) return html`<span class="run-reason">${visible(run.trouble)}</span>`;
+  if (run.failure && run.status !== "finished") return html`<span class="run-reason">${run.failure.node && html`<span class="mono">${visible(run.failure.node)}</span>: `}${visible(run.failure.reason)}</span>`;
   return html`<span class="happened">${run.driver && html`<span class="note">driven by <span class="mono">${visible(run.driver)}</span></span>`}<${Tags} tags=${run.tags} /></span>`;
 }
 
@@ -80,7 +80,7 @@ function Groups({ query, by, linkTo }) {
   const name = (group) => {
     if (by === "status") return html`<a href=${linkTo({ "group-by": "", status: group.name, failed: false })}><${Status} status=${group.name} /></a>`;
     if (by === "graph") return html`<a class="mono" href=${linkTo({ "group-by": "", graph: group.name })}>${visible(group.name)}</a>`;
-    return html`<span class="reason">${visible(group.name)}</span>`;
+    return html`<span class="run-reason">${visible(group.name)}</span>`;
   };
   const columns = [
     { title: GROUP_TITLES[by], wide: true, cell: name },

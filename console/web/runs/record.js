@@ -34,16 +34,17 @@ function Header({ header }) {
   const { failure } = header;
   const rows = [
     ["What", html`${isFailure(header) ? html`<${Badge} tone="error">${KINDS[header.kind] ?? visible(header.kind)}<//>` : (KINDS[header.kind] ?? visible(header.kind))}`],
-    header.node && ["Node", html`<span class="mono">${visible(header.node)}</span>${header.branch.length > 0 && `, ${branchText(header.branch)}`}`],
-    ["When", html`<${Time} at=${header.at} form="full" />`],
+    header.node && ["Node", html`<span class="mono">${visible(header.node)}</span>${header.branch?.length > 0 && `, ${branchText(header.branch)}`}`],
+    header.damage && ["Damage", html`<span class="run-reason">${visible(header.damage)}</span>`],
+    header.at && ["When", html`<${Time} at=${header.at} form="full" />`],
     header.next && ["Then", html`<span class="mono">${visible(placeText(header.next))}</span>`],
-    failure && ["Reason", html`<span class="reason">${visible(failure.reason, { lines: true })}</span>`],
+    failure && ["Reason", html`<span class="run-reason">${visible(failure.reason, { lines: true })}</span>`],
     header.attempt > 0 && ["Attempt", count(header.attempt)],
     failure?.retry_at && ["Next attempt", html`<${Time} at=${failure.retry_at} form="full" />`],
     header.part_of && ["Part of", `record ${count(header.part_of)}`],
-    ["Driver epoch", count(header.epoch)],
+    header.epoch > 0 && ["Driver epoch", count(header.epoch)],
   ].filter(Boolean);
-  return html`<dl class="facts">${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>`;
+  return html`<dl class="run-facts">${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>`;
 }
 
 /** Opens a test in Rust that starts at a record. */

@@ -2,9 +2,11 @@
 
 import { html } from "../lib.js";
 import { openAction } from "../act.js";
-import { hrefOf, link } from "../router.js";
+import { useOnce } from "../live.js";
+import { hrefOf } from "../router.js";
+import { shown } from "../sources.js";
 import { count, plural, sentence, visible } from "../text.js";
-import { Badge, Button, Command, Section, Table, Time } from "../ui.js";
+import { Badge, Button, Command, Path, Section, Table, Time } from "../ui.js";
 import { askCancel, askRewind, askSignal } from "./ask.js";
 import { RunLink, Status, Tags } from "./parts.js";
 import { actionsOf, statusLook } from "./words.js";
@@ -30,7 +32,7 @@ function Failure({ failure, recordLink, isSaid }) {
     failure.branch?.length > 0 && `branch ${failure.branch.join(" › ")}`, failure.record > 0 && html`<a href=${recordLink(failure.record)}>record ${count(failure.record)}</a>`].filter(Boolean);
   return html`<p class="why-failure"><${Badge} tone=${failure.is_final ? "error" : "warning"}>${failure.is_final ? "failed" : "failed, tried again"}<//>
     <span>${parts.map((part, at) => html`${at > 0 && ", "}${part}`)}, <${Time} at=${failure.at} form="ago" />${failure.retry_at && html`; next attempt <${Time} at=${failure.retry_at} form="ago" />`}</span>
-    ${!isSaid && html`<span class="reason">${visible(failure.reason, { lines: true })}</span>`}</p>`;
+    ${!isSaid && html`<span class="run-reason">${visible(failure.reason, { lines: true })}</span>`}</p>`;
 }
 
 /** The commands that help, each with what it does. */
@@ -72,7 +74,7 @@ const RELATIVES = [
 
 /** What else is known about a run. */
 export function Facts({ value, store, target }) {
-  const { show, children = [], parent, member } = value;
+  const { show, children = [], parent, driver, is_cut: isCut } = value;
   const rows = [
     ["Graph", html`<span class="mono">${visible(show.graph)}</span>, schema ${show.schema}`],
     ["Fingerprint", html`<span class="mono">${visible(show.fingerprint)}</span>`],
@@ -81,20 +83,24 @@ export function Facts({ value, store, target }) {
     show.due && ["Due", html`<${Time} at=${show.due} form="full" />`],
     show.deadline && ["Deadline", html`<${Time} at=${show.deadline} form="full" />`],
     ["Records", `${count(show.oldest_record)} to ${count(show.record)}, ${plural(show.visits ?? 0, "visit")}`],
-    show.driver && ["Driver", html`<${Driver} show=${show} member=${member} />`],
+    show.driver && ["Driver", html`<${Driver} show=${show} driver=${driver} />`],
     show.takeovers > 0 && ["Takeovers", `${count(show.takeovers)} without progress`],
-    show.trouble && ["Trouble", html`<span class="reason">${visible(show.trouble)}</span>`],
+    show.trouble && ["Trouble", html`<span class="run-reason">${visible(show.trouble)}</span>`],
     Object.keys(show.tags ?? {}).length > 0 && ["Tags", html`<${Tags} tags=${show.tags} />`],
-    show.forked_from && ["Forked from", html`<${RunLink} run=${show.forked_from.run} /> at record ${count(show.forked_from.record)}`],
-    parent && parent.run !== show.forked_from?.run && ["Parent", html`<${RunLink} run=${parent.run} /> at record ${count(parent.record)}`],
+    parent && [parent.relation === "fork" ? "Forked from" : "Parent", html`<${RunLink} run=${parent.run} params=${{ tab: "timeline", record: parent.record, before: parent.record + 8 }} /> at record ${count(parent.record)}`],
   ].filter(Boolean);
-  return html`<${Section} title="About this run"><dl class="facts">${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-      <p class="facts-command"><${Command} text=${`pleach runs show ${target} ${show.id}`} /></p><//>
-    ${children.length > 0 && html`<${Section} title="Children and forks"><${Table} label="Children and forks" columns=${RELATIVES} rows=${children} keyOf=${(one) => one.run} /><//>`}
+  return html`<${Section} title="About this run"><dl class="run-facts">${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
+      <p class="run-command"><${Command} text=${`pleach runs show ${target} ${show.id}`} /></p><//>
+    ${children.length > 0 && html`<${Section} title="Children and forks"><${Table} label="Children and forks" columns=${RELATIVES} rows=${children} keyOf=${(one) => one.run} />${isCut && html`<p class="note after-table">Only the newest runs of the graph were looked at; there may be more.</p>`}<//>`}
     <${Section} title="Actions on this run"><p class="note">What was ordered through this console is in the <a href=${hrefOf("/actions", { store, subject: show.id })}>record of actions</a>.</p><//>`;
 }
 
-function Driver({ show, member }) {
-  const name = html`<span class="mono">${visible(show.driver)}</span>`;
-  return html`${member ? html`<a href=${link("/member", { process: member.process, path: member.path })}>${name}</a>` : name}${show.lease_until && html`, its lease ends <${Time} at=${show.lease_until} form="ago" />`}`;
+/** The driver of a run, and the member of the tree that is it, if its process is shown here. */
+function Driver({ show, driver }) {
+  const process = shown.value?.processes.find(({ pid }) => pid === driver?.process) ?? null;
+  const found = useOnce(process && { view: "top", process: process.key, path: "/", contains: show.id, limit: 20 });
+  const row = found.value?.rows.map((one) => one.member ?? one).find((member) => member.kind === "run" && (member.run ? member.run.id === show.id : member.path.endsWith(show.id)));
+  return html`<span class="mono">${visible(show.driver)}</span>${driver && !driver.is_alive && html` <${Badge} tone="error">does not renew its lease<//>`}
+    ${show.lease_until && html`, its lease ends <${Time} at=${show.lease_until} form="ago" />`}
+    ${row && html`<br /><${Path} path=${row.path} process=${process.key} />`}`;
 }

@@ -4,7 +4,7 @@
 import { html } from "../lib.js";
 import { change, hrefOf } from "../router.js";
 import { store } from "../sources.js";
-import { Shown } from "../states.js";
+import { Failed, Missing, Shown } from "../states.js";
 import { visible } from "../text.js";
 import { Choice, CopyButton, PageHead, Section } from "../ui.js";
 import { JsonButton } from "../dialog.js";
@@ -19,7 +19,7 @@ import { Facts, RunActions, Why } from "./run-head.js";
 import { Timeline } from "./timeline.js";
 import { DownloadButton, Value } from "./value.js";
 
-const TABS = [["timeline", "Timeline"], ["state", "State"], ["compare", "Compare"], ["about", "About"]];
+const TABS = [["overview", "Overview"], ["timeline", "Timeline"], ["state", "State"], ["compare", "Compare"], ["about", "About"]];
 
 export function Page({ params }) {
   const { key, target } = store.value ?? {};
@@ -47,19 +47,21 @@ function Run({ store: key, target, run, params }) {
 }
 
 function Known({ value, store: key, target, run, params }) {
-  const { show } = value;
-  const tab = TABS.some(([name]) => name === params.get("tab")) ? params.get("tab") : "timeline";
+  const { show, damage } = value;
+  if (!show) return html`<${Failed} title="This run cannot be read" error=${{ code: "damaged", text: damage?.text ?? "Its row is damaged.", advice: (value.why?.do ?? []).join("\n") }} />`;
+  const tab = TABS.some(([name]) => name === params.get("tab")) ? params.get("tab") : "overview";
   const record = numberOf(params.get("record"));
-  const linkTo = (more) => hrefOf("/run", { store: key, run, tab: tab === "timeline" ? null : tab, record, ...more });
+  const linkTo = (more) => hrefOf("/run", { store: key, run, tab: tab === "overview" ? null : tab, record, ...more });
   const choose = (number) => change({ record: number === record ? null : number });
   return html`<div class="run-page">
-    <${Why} value=${value} recordLink=${(number) => hrefOf("/run", { store: key, run, before: number + 8, record: number })} />
+    <${Why} value=${value} recordLink=${(number) => hrefOf("/run", { store: key, run, tab: "timeline", before: number + 8, record: number })} />
+    ${damage && html`<${Missing}>${visible(damage.text)}. The position of the run cannot be shown.<//>`}
     <${RunActions} show=${show} run=${run} store=${key} linkTo=${linkTo} />
-    <div class="run-now">
+    <${Choice} label="Part of the page" value=${tab} options=${TABS} onChoose=${(name) => change({ tab: name === "overview" ? null : name }, { replace: false })} />
+    ${tab === "overview" && html`<div class="run-now">
       <${Graph} store=${key} show=${show} />
-      <${Positions} show=${show} run=${run} store=${key} />
-    </div>
-    <${Choice} label="Part of the page" value=${tab} options=${TABS} onChoose=${(name) => change({ tab: name === "timeline" ? null : name })} />
+      <${Positions} show=${show} leftOut=${value.tokens_left_out ?? 0} run=${run} store=${key} />
+    </div>`}
     ${tab === "timeline" && html`<div class=${record ? "with-panel" : ""}>
       <${Timeline} store=${key} run=${run} before=${numberOf(params.get("before"))} failed=${show.failure?.record ?? null} record=${record} onRecord=${choose} linkTo=${linkTo} />
       ${record && html`<${RecordPanel} key=${record} store=${key} target=${target} run=${run} record=${record} show=${show} onClose=${() => choose(record)} />`}</div>`}

@@ -11,12 +11,12 @@ const UNDO_BRANCH = 4294967295;
 export const KINDS = {
   start: "started", step: "completed", arrive: "branch ended", join: "merged", effect: "effect completed",
   started: "effect started", attempt: "attempt failed", wait: "waits", wake: "answered or due", undo: "undone",
-  rewind: "rewound", end: "ended",
+  rewind: "rewound", end: "ended", damaged: "cannot be read",
 };
 
-/** Returns whether a record tells of a failure. */
+/** Returns whether a record tells of a failure, or is damaged. */
 export function isFailure(record) {
-  return Boolean(record.failure) || record.kind === "attempt";
+  return Boolean(record.failure) || record.kind === "attempt" || record.kind === "damaged";
 }
 
 /** Returns a branch in words: `branch 3`, `branch 3 › 1`, `undo`. */
@@ -43,6 +43,7 @@ export function placeText(place) {
 
 /** Returns what a record says, in words. */
 export function recordText(record) {
+  if (record.damage) return record.damage;
   if (record.failure?.reason) return record.failure.reason;
   if (record.next) return `then ${placeText(record.next)}`;
   if (record.part_of) return `part of record ${record.part_of}`;
@@ -79,7 +80,6 @@ function summary({ kind, records }) {
     node: kind === "visit" ? newest.node : "",
     from: oldest.record,
     to: newest.record,
-    since: oldest.at,
     at: newest.at,
     failures: records.filter(isFailure).length,
     kinds: countBy(records, (record) => record.kind),

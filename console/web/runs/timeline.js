@@ -64,15 +64,19 @@ function Page({ page, record, onRecord, linkTo, isNow }) {
   const isOpen = (one) => open.get(one.key) ?? holds(one, record);
   const toggle = (one) => setOpen(new Map(open).set(one.key, !isOpen(one)));
   const from = records.at(-1).record;
+  const list = useRef(null);
+  useEffect(() => {
+    if (record !== null) list.current.querySelector(`[data-record="${record}"]`)?.scrollIntoView({ block: "nearest" });
+  }, [page, record]);
   const text = html`Records ${count(from)} to ${count(records[0].record)} of ${count(page.record)}${page.oldest_record > 1 && from <= page.oldest_record ? `; those before ${count(page.oldest_record)} were pruned` : ""}`;
-  return html`<ol class="folds">
+  return html`<ol class="folds" ref=${list}>
       ${folds.map((one) => html`<${Fold} key=${one.key} one=${one} isOpen=${isOpen(one)} onToggle=${() => toggle(one)} record=${record} onRecord=${onRecord} />`)}
     </ol>
     <${Pager} label="Pages of the timeline" text=${text} newest=${isNow ? null : linkTo({ before: null, record: null })} older=${next ? linkTo({ before: from, record: null }) : null} />`;
 }
 
 function holds(one, record) {
-  return record !== null && one.kind === "visit" && one.records.length > 1 && one.from <= record && record <= one.to;
+  return record !== null && one.records.length > 1 && one.from <= record && record <= one.to;
 }
 
 /** Leads to the first failure, the present one, any record, and to now. */
@@ -134,8 +138,9 @@ function nodesText(records) {
 
 function Branches({ one, record, onRecord }) {
   const branches = useMemo(() => byBranch(one.records), [one]);
-  const [shown, setShown] = useState(BRANCHES_SHOWN);
-  const [open, setOpen] = useState(null);
+  const at = branches.findIndex(({ records }) => records.some((own) => own.record === record));
+  const [shown, setShown] = useState(Math.max(BRANCHES_SHOWN, at + 1));
+  const [open, setOpen] = useState(branches[at]?.key ?? null);
   const more = Math.min(BRANCHES_SHOWN * 4, branches.length - shown);
   return html`<ol class="folds folds-inner">
     ${branches.slice(0, shown).map((branch) => html`<li class="fold" key=${branch.key}>
@@ -162,9 +167,9 @@ function Entry({ record, isSelected, onRecord }) {
   const what = [KINDS[record.kind] ?? visible(record.kind), record.attempt > 1 && `attempt ${record.attempt}`].filter(Boolean).join(", ");
   return html`<button type="button" class=${classes("entry", isBad && "entry-bad")} aria-pressed=${String(isSelected)} data-record=${record.record} onClick=${() => onRecord(record.record)}>
     <span class="entry-number">${count(record.record)}</span><${Shape} kind=${record.kind} isFailure=${isBad} />
-    <span class="entry-text"><span class="entry-node">${visible(record.node) || "the run"}${branch && html` <small>${branch}</small>`}</span>
+    <span class="entry-text"><span class="entry-node">${visible(record.node) || (record.kind === "damaged" ? "record" : "the run")}${branch && html` <small>${branch}</small>`}</span>
       <span class="entry-what">${what}</span>${recordText(record) && html`<span class=${isBad ? "entry-reason" : "entry-more"}>${visible(recordText(record))}</span>`}</span>
-    <${Time} at=${record.at} /></button>`;
+    ${record.at && html`<${Time} at=${record.at} />`}</button>`;
 }
 
 /** A shape for each kind of record, beside its word. */

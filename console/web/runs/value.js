@@ -38,7 +38,7 @@ export function DownloadButton({ query, name, text, kind = "quiet", label = "Dow
 
 /** The exact text of a level, laid out in lines. */
 function WholeText({ level, label }) {
-  if (level.text === undefined) return html`<p class="note">This text has ${bytes(level.bytes)}: download it.</p>`;
+  if (typeof level.text !== "string") return html`<p class="note">This text has ${bytes(level.bytes)}: download it.</p>`;
   return html`<pre class="block" tabindex="0" role="region" aria-label=${label ?? "Text"}>${visible(layOut(level.text), { lines: true })}</pre>`;
 }
 
@@ -67,9 +67,10 @@ function MoreEntries({ source, pointer, first, isItem }) {
 function Entry({ source, pointer, entry, isItem }) {
   const [isOpen, setIsOpen] = useState(false);
   const isLevel = entry.kind === "object" || entry.kind === "array";
-  const canOpen = isLevel ? entry.bytes > 2 : entry.text === undefined;
+  const hasText = typeof entry.text === "string";
+  const canOpen = isLevel ? entry.bytes > 2 : !hasText;
   const name = html`<span class=${isItem ? "value-key value-item" : "value-key"}>${visible(entry.key)}</span>`;
-  const value = html`<span class="value-shown value-${entry.kind}">${entry.text === undefined ? html`<small>${entry.kind}, ${bytes(entry.bytes)}</small>` : visible(entry.text)}</span>`;
+  const value = html`<span class="value-shown value-${entry.kind}">${hasText ? visible(entry.text) : html`<small>${entry.kind}, ${bytes(entry.bytes)}</small>`}</span>`;
   if (!canOpen) return html`<li><div class="value-line"><span class="value-place"></span>${name}${value}</div></li>`;
   return html`<li>
     <button type="button" class="value-line" aria-expanded=${String(isOpen)} onClick=${() => setIsOpen(!isOpen)}>

@@ -12,8 +12,8 @@ import { leftOut } from "./value-model.js";
 
 const WORDS = { question: "asks", signal: "waits for the signal", time: "waits for a time" };
 
-/** Shows `wait` of the run with the id `run`. */
-export function Wait({ run, wait }) {
+/** Shows `wait` of the run with the id `run`. `note` says where it is. */
+export function Wait({ run, wait, note }) {
   const id = useId();
   const [problem, setProblem] = useState(null);
   const [outcome, setOutcome] = useState(null);
@@ -31,6 +31,7 @@ export function Wait({ run, wait }) {
   };
   return html`<div class="wait">
     <p class="wait-head"><${Badge} tone="waiting">${WORDS[wait.kind] ?? "waits"}<//> <span class="mono">${visible(wait.key)}</span>
+      ${note && html`<span class="note">${note}</span>`}
       ${wait.due && html`<span class="note">until <${Time} at=${wait.due} /> (<${Time} at=${wait.due} form="ago" />)</span>`}</p>
     <${Question} source=${{ store: key, run, question: wait.key }} question=${wait.question} />
     ${refused.map((one, at) => html`<p class="refused" key=${at}><${Badge} tone="error">refused<//> <span>${one.at && html`<${Time} at=${one.at} form="ago" />: `}${visible(one.reason ?? one)}</span></p>`)}

@@ -34,7 +34,7 @@ function Waits({ query, isNewest }) {
   const empty = { title: "No run waits for a person", text: "Runs that ask a question or wait for a signal appear here.", icon: "people" };
   return html`<${ShowNew} number=${list.fresh} one="wait" many="waits" onShow=${list.showFresh} />
     <${Shown} of=${list} isEmpty=${({ waits, next }) => waits.length === 0 && !next} empty=${empty}>${({ waits, next }) => html`
-      <ul class="waits">${waits.map((wait) => html`<li key=${LIST.keyOf(wait)}><${WaitCard} wait=${wait} isGone=${list.gone.has(LIST.keyOf(wait))} /></li>`)}</ul>
+      <ul class="wait-list">${waits.map((wait) => html`<li key=${LIST.keyOf(wait)}><${WaitCard} wait=${wait} isGone=${list.gone.has(LIST.keyOf(wait))} /></li>`)}</ul>
       <${Pager} label="Pages of waits" newest=${isNewest ? null : hrefOf("/waiting", { store: query.store })} older=${next ? hrefOf("/waiting", { store: query.store, after: next }) : null} olderText="More" />`}<//>`;
 }
 

@@ -47,7 +47,7 @@ function Workers({ query }) {
 const UNSERVED = [
   { title: "Graph", cell: (one) => html`<span class="mono">${visible(one.graph)}</span> <small title=${visible(one.fingerprint)}>schema ${one.schema}, <span class="mono">${visible(one.fingerprint).slice(0, 12)}…</span></small>` },
   { title: "Runs", align: "end", cell: (one) => html`<strong>${count(one.runs)}</strong>` },
-  { title: "Why", wide: true, cell: (one) => html`<span class="reason">${visible(one.reason)}</span>` },
+  { title: "Why", wide: true, cell: (one) => html`<span class="run-reason">${visible(one.reason)}</span>` },
   { title: "Such as", cell: (one) => html`<span class="samples">${one.samples.slice(0, 3).map((run) => html`<${RunLink} key=${run} run=${run} />`)}</span>` },
 ];
 
