@@ -41,13 +41,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/base.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__base.css.gz"),
-        hash: "e66a07c03cc258c5",
+        hash: "b11b465058bf68b2",
     },
     Asset {
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "9e1b80cb9c05a903",
+        hash: "d684ac900decc402",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -59,7 +59,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/shell.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__shell.css.gz"),
-        hash: "f89963b4fb5a2ba6",
+        hash: "c24192cb863c94e0",
     },
     Asset {
         path: "/assets/css/tokens.css",
@@ -143,7 +143,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/busiest.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__busiest.js.gz"),
-        hash: "e9679edebb89c5e7",
+        hash: "72ed66033acd34cd",
     },
     Asset {
         path: "/assets/process/failures.js",
@@ -173,7 +173,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/member.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__member.js.gz"),
-        hash: "0e7a7bac99db49de",
+        hash: "62461edfdca078ca",
     },
     Asset {
         path: "/assets/process/not-well.js",
@@ -191,7 +191,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/plots.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__plots.js.gz"),
-        hash: "ebbe9154ca678d47",
+        hash: "1a019903e355f465",
     },
     Asset {
         path: "/assets/process/ring-model.js",
@@ -215,7 +215,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/tree-rows.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree-rows.js.gz"),
-        hash: "a8782b38acf0ef87",
+        hash: "fabbb77afd39a66f",
     },
     Asset {
         path: "/assets/process/tree.js",
@@ -227,7 +227,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/words.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__words.js.gz"),
-        hash: "7579ccc5e3d992ff",
+        hash: "1782247d9bbe952d",
     },
     Asset {
         path: "/assets/router.js",

@@ -52,7 +52,7 @@ function columnsOf(by) {
     { key: "out", title: "Out / s", width: "6rem", from: 62, align: "end", cell: (row) => rate(row.handled_per_s) },
     { key: "handling", title: "In handler", width: "7rem", from: 76, align: "end", cell: ({ member }) => (member.activity.state === "handling" ? duration(member.activity.for_us) : "") },
     { key: "failed", title: "Failed", width: "5.5rem", from: 56, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member.actor} />` },
-    { key: "restarts", title: "Restarts", width: "8rem", from: 70, align: "end", cell: ({ member }) => html`<${Restarts} member=${member} />` },
+    { key: "restarts", title: "Restarts", width: "6rem", from: 70, align: "end", cell: ({ member }) => html`<${Restarts} member=${member} />` },
     { key: "children", title: "Children", width: "6rem", from: 90, align: "end", cell: ({ member }) => count(member.children) },
   ];
   return columns.map((column) => (column.key === by ? { ...column, from: 0, title: `${column.title} ↓` } : column));

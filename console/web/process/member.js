@@ -95,7 +95,7 @@ function Facts({ member, process }) {
     ["Up for", member.up_for_us !== null && member.up_for_us !== undefined && duration(member.up_for_us)],
     ["Workers", member.pool_size && count(member.pool_size)],
     ["Children", member.children > 0 && html`<a href=${link("/tree", { process, path: member.path })}>${count(member.children)}</a>`],
-    ["Number", html`<span class="num">${count(member.id)}</span>`],
+    ["Id", html`<span class="num">${member.id}</span>`],
   ].filter(([, text]) => text);
   return html`<${Section} title="Facts"><dl class="card facts">${lines.map(([title, text]) => html`<div key=${title}><dt>${title}</dt><dd>${text}</dd></div>`)}</dl><//>`;
 }

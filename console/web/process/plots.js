@@ -76,8 +76,9 @@ function Plot({ title, data, series, format, zone: name }) {
       plot.current = new Library(optionsOf(place.current, series, format, name, setValues), newest.current, place.current);
     };
     loadLibrary().then((Library) => {
+      if (!isHere) return;
       make(Library);
-      observer = new ResizeObserver(() => plot.current?.setSize(sizeOf(place.current)));
+      observer = new ResizeObserver(() => place.current && plot.current?.setSize(sizeOf(place.current)));
       observer.observe(place.current);
     }, () => setFailed(true));
     const themes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("(forced-colors: active)")];
@@ -123,7 +124,7 @@ function optionsOf(place, series, format, name, onCursor) {
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "member" } },
     scales: { y: { range: (_, min, max) => [0, Math.max(1, max * 1.12)] } },
     axes: [
-      { ...axis, space: 70, values: (_, splits) => splits.map((second) => axisTime(new Date(second * 1000), name)) },
+      { ...axis, space: 70, size: 30, values: (_, splits) => splits.map((second) => axisTime(new Date(second * 1000), name)) },
       { ...axis, size: 44, space: 28, values: (_, splits) => splits.map((number) => (Number.isInteger(number) ? count(number) : format(number))) },
     ],
     series: [{}, ...series.map(([label, colour, form]) => ({

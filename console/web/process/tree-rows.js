@@ -12,7 +12,7 @@ import { Badge } from "../ui.js";
 import { Failed, Loading, OutOfDate } from "../states.js";
 import { count, nameOf, plural, visible, words } from "../text.js";
 import { piecesOf } from "../window.js";
-import { activityOf, concernOf, isFilling, queuedText, restartsText } from "./words.js";
+import { activityOf, concernOf, isFilling, queuedText, restartsShort, restartsText } from "./words.js";
 
 /** Rows in a piece. A frame of the stream has room for about 70 members. */
 const PIECE_ROWS = 40;
@@ -97,7 +97,7 @@ function columnsOf(toggle) {
     { key: "queued", title: "Queued", width: "8.5rem", from: 42, align: "end", cell: ({ member }) => html`<${Queued} actor=${member.actor} />` },
     { key: "handled", title: "Handled", width: "7rem", from: 60, align: "end", cell: ({ member }) => member.actor && count(member.actor.counts.handled) },
     { key: "failed", title: "Failed", width: "5.5rem", from: 52, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member.actor} />` },
-    { key: "restarts", title: "Restarts", width: "8rem", from: 70, align: "end", cell: ({ member }) => html`<${Restarts} member=${member} />` },
+    { key: "restarts", title: "Restarts", width: "6rem", from: 70, align: "end", cell: ({ member }) => html`<${Restarts} member=${member} />` },
     { key: "last", title: "Last failure", width: "minmax(8rem, 1.6fr)", from: 84, cell: ({ member }) => html`<span class="cut" title=${visible(member.last_failure?.reason)}>${visible(member.last_failure?.reason)}</span>` },
   ];
 }
@@ -136,5 +136,5 @@ export function FailedCount({ actor }) {
 /** How much of the restart limit is used. */
 export function Restarts({ member: { restarts } }) {
   if (!restarts) return null;
-  return html`<span class=${restarts.used > 0 ? "tone-warning marked" : "zero"}>${restartsText(restarts)}</span>`;
+  return html`<span class=${restarts.used > 0 ? "tone-warning marked" : "zero"} title=${restartsText(restarts)}>${restartsShort(restarts)}</span>`;
 }

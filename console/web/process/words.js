@@ -49,6 +49,12 @@ export function restartsText(restarts) {
   return `${count(used)} of ${count(allowed)}${windowUs ? ` in ${duration(windowUs)}` : ""}`;
 }
 
+/** The restart limit in a column: 2 of 3. */
+export function restartsShort(restarts) {
+  if (!restarts) return "";
+  return restarts.allowed === null || restarts.allowed === undefined ? count(restarts.used) : `${count(restarts.used)} of ${count(restarts.allowed)}`;
+}
+
 /** What is queued: 17 of 1,024. */
 export function queuedText(actor) {
   if (!actor) return "";
