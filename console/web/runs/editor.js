@@ -84,7 +84,7 @@ function extensionsOf(module, label, isReadOnly, onText) {
     // Tab leaves the editor, as everywhere on the page.
     keymap.of([...module.searchKeymap, ...module.historyKeymap, ...module.foldKeymap, ...module.defaultKeymap]),
     EditorView.lineWrapping, EditorView.theme(LOOK), EditorState.tabSize.of(2),
-    EditorState.readOnly.of(Boolean(isReadOnly)), EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorState.readOnly.of(Boolean(isReadOnly)), EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     EditorView.updateListener.of((update) => update.docChanged && onText(update.state.doc.toString())),
   ];
 }
