@@ -41,7 +41,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/base.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__base.css.gz"),
-        hash: "b11b465058bf68b2",
+        hash: "9f11b7e91b84179b",
     },
     Asset {
         path: "/assets/css/process.css",
@@ -53,7 +53,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/runs.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__runs.css.gz"),
-        hash: "7ff1053ef0b5db76",
+        hash: "4a9e34ab481b3125",
     },
     Asset {
         path: "/assets/css/shell.css",
@@ -281,7 +281,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/editor.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__editor.js.gz"),
-        hash: "7092c973f8d1b844",
+        hash: "b2afaef9fe842bc3",
     },
     Asset {
         path: "/assets/runs/exact-json.js",
