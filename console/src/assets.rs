@@ -41,13 +41,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/base.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__base.css.gz"),
-        hash: "9f11b7e91b84179b",
+        hash: "67ca4c47cef8c6ea",
     },
     Asset {
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "d684ac900decc402",
+        hash: "21b54e2c6dc320c6",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -77,7 +77,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/grid.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/grid.js.gz"),
-        hash: "de19224acd693ddb",
+        hash: "fab9872cfff09e3f",
     },
     Asset {
         path: "/assets/held.js",
@@ -215,7 +215,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/tree-rows.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree-rows.js.gz"),
-        hash: "fabbb77afd39a66f",
+        hash: "81afadc517eedaa6",
     },
     Asset {
         path: "/assets/process/tree.js",

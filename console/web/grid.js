@@ -6,19 +6,21 @@
 // 3. When rows appear or go above, the row with the focus, under the pointer, or else the first
 //    visible one stays where it is on the screen.
 
-import { classes, html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { classes, Component, html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { rowsAt, scrollFor, spacerHeight, topAfter, topToShow } from "./window.js";
 
 /** The height of a row, in the font size of the page: so it grows with the reader's setting. */
 const ROW_REM = 1.9;
 const SETTLE_MS = 160;
+/** Rows are placed relative to every so-many-th row, so that their positions stay small and equal. */
+const BASE_ROWS = 256;
 
 /**
  * Draws a list. `total` rows; `rowAt(index)` returns a row, or undefined while it is not read.
  * `columns`: `key`, `title`, `cell(row)`, `width` (a CSS grid track), `align` (`end`), and `from`:
  * the width of the list, in rem, from which the column is shown. `keyOf(row)` names a row.
- * `tree`: `levelOf(row)`, `isOpen(row)` (undefined for leaves), `onToggle(row, open)`, and optionally
- * `placeOf(row)` with `setsize` and `posinset`. `onWindow(first, end)` tells which rows are needed,
+ * `tree`: `levelOf(row)`, `isOpen(row)` (undefined for leaves), `onToggle(row, open)`, `parentOf(row)`
+ * (an index, or null), and `placeOf(row, index)` with `setsize` and `posinset` as far as known. `onWindow(first, end)` tells which rows are needed,
  * `onEnter(row)` opens one, `onHold(isHeld)` tells whether the pointer or the focus is here.
  */
 export function Grid(props) {
@@ -31,6 +33,9 @@ export function Grid(props) {
   const { first, end } = rowsAt(view);
   const shownColumns = columns.filter(({ from = 0 }) => at.current.width >= from);
   const draw = () => repaint((turn) => turn + 1);
+  const latest = useRef(null);
+  latest.current = { tree, toneOf, onEnter };
+  at.current.isDrawing = true;
 
   useSize(frame, at, rowHeight, draw);
   useAnchor({ frame, at, view, rowAt, keyOf, first, end, draw });
@@ -39,6 +44,7 @@ export function Grid(props) {
     if (startAt > 0 && total > startAt) move(startAt, false);
   }, [startAt, total > startAt]);
   useLayoutEffect(() => {
+    at.current.isDrawing = false;
     if (!at.current.hasFocus) return;
     const row = frame.current.querySelector(`[data-index="${at.current.active}"]`);
     if (row && row !== document.activeElement && !row.contains(document.activeElement)) row.focus({ preventScroll: true });
@@ -89,7 +95,8 @@ export function Grid(props) {
     tellHold();
   };
   const onBlur = (event) => {
-    if (frame.current.contains(event.relatedTarget)) return;
+    // A row that goes while it has the focus: the focus is given to its successor.
+    if (at.current.isDrawing || frame.current.contains(event.relatedTarget)) return;
     at.current.hasFocus = false;
     tellHold();
   };
@@ -105,30 +112,46 @@ export function Grid(props) {
   for (let index = first; index < end; index += 1) indexes.push(index);
   if (total > 0 && (active < first || active >= end)) indexes[active < first ? "unshift" : "push"](active);
   const template = shownColumns.map(({ width = "minmax(0, 1fr)" }) => width).join(" ");
-  const offset = at.current.scroll - at.current.top;
+  const base = Math.floor(first / BASE_ROWS) * BASE_ROWS;
+  const shift = { transform: `translateY(${base * rowHeight + at.current.scroll - at.current.top}px)` };
   return html`<div ref=${frame} class="grid" data-grid role=${tree ? "treegrid" : "grid"} aria-label=${label} aria-rowcount=${total + 1} aria-colcount=${shownColumns.length}
     onScroll=${onScroll} onKeyDown=${onKeyDown} onFocusIn=${onFocus} onFocusOut=${onBlur} onPointerOver=${onPointer} onPointerLeave=${onPointer}>
     <div class="grid-head" role="row" aria-rowindex="1" style=${{ gridTemplateColumns: template }}>
       ${shownColumns.map(({ key, title, align }) => html`<div role="columnheader" key=${key} class=${classes("cell", align && `align-${align}`)}>${title}</div>`)}</div>
-    <div class="grid-rows" role="rowgroup" style=${{ height: `${spacerHeight(total, rowHeight)}px` }}>
-      ${indexes.map((index) => html`<${Row} key=${index} index=${index} row=${rowAt(index)} y=${index * rowHeight + offset} height=${rowHeight} template=${template}
-        columns=${shownColumns} tree=${tree} isActive=${index === active} tone=${toneOf} onEnter=${onEnter} />`)}
-    </div></div>`;
+    <div class="grid-rows" style=${{ height: `${spacerHeight(total, rowHeight)}px` }}><div role="rowgroup" class="grid-shift" style=${shift}>
+      ${indexes.map((index) => html`<${Row} key=${index} index=${index} row=${rowAt(index)} y=${(index - base) * rowHeight} height=${rowHeight} template=${template}
+        columns=${shownColumns} columnsKey=${columns} latest=${latest} isActive=${index === active} />`)}
+    </div></div></div>`;
 }
 
+/** What a row is drawn from. Others of its properties are read when something happens. */
+const DRAWN = ["index", "row", "y", "height", "template", "columnsKey", "isActive"];
+
 /** One row: its cells, or their places while it is not read. */
-function Row({ index, row, y, height, template, columns, tree, isActive, tone, onEnter }) {
-  const style = { transform: `translateY(${y}px)`, height: `${height}px`, gridTemplateColumns: template };
-  const common = { role: "row", "data-index": index, tabIndex: isActive ? 0 : -1, "aria-rowindex": index + 2, style };
-  if (row === undefined) {
-    return html`<div ...${common} class="row row-waiting" aria-busy="true">${columns.map(({ key }, place) => html`<div role="gridcell" class="cell" key=${key}>
-      ${place === 0 ? html`<span class="unseen">Loading</span><span class="bone" aria-hidden="true"></span>` : ""}</div>`)}</div>`;
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    return DRAWN.some((name) => next[name] !== this.props[name]);
   }
-  const open = tree?.isOpen(row);
-  const place = tree?.placeOf?.(row) ?? {};
-  const level = tree ? { "aria-level": tree.levelOf(row), "aria-expanded": open === undefined ? undefined : String(open), "aria-setsize": place.setsize, "aria-posinset": place.posinset } : {};
-  return html`<div ...${common} ...${level} class=${classes("row", tone?.(row) && `row-${tone(row)}`)} onDblClick=${() => onEnter?.(row)}>
-    ${columns.map(({ key, cell, align }) => html`<div role="gridcell" key=${key} class=${classes("cell", align && `align-${align}`)}>${cell(row, index)}</div>`)}</div>`;
+
+  render({ index, row, y, height, template, columns, latest, isActive }) {
+    const style = { transform: `translateY(${y}px)`, height: `${height}px`, gridTemplateColumns: template };
+    const common = { role: "row", "data-index": index, tabIndex: isActive ? 0 : -1, "aria-rowindex": index + 2, style };
+    if (row === undefined) {
+      return html`<div ...${common} class="row row-waiting" aria-busy="true">${columns.map(({ key }, place) => html`<div role="gridcell" class="cell" key=${key}>
+        ${place === 0 ? html`<span class="unseen">Loading</span><span class="bone" aria-hidden="true"></span>` : ""}</div>`)}</div>`;
+    }
+    const { tree, toneOf } = latest.current;
+    const open = tree?.isOpen(row);
+    const level = tree ? { "aria-level": tree.levelOf(row), "aria-expanded": open === undefined ? undefined : String(open), ...placeOf(tree, row, index) } : {};
+    return html`<div ...${common} ...${level} class=${classes("row", toneOf?.(row) && `row-${toneOf(row)}`)} onDblClick=${() => latest.current.onEnter?.(row)}>
+      ${columns.map(({ key, cell, align }) => html`<div role="gridcell" key=${key} class=${classes("cell", align && `align-${align}`)}>${cell(row, index)}</div>`)}</div>`;
+  }
+}
+
+/** The place of a row among its siblings, as far as it is known. */
+function placeOf(tree, row, index) {
+  const { setsize, posinset } = tree.placeOf(row, index);
+  return { "aria-setsize": setsize, "aria-posinset": posinset };
 }
 
 /** Acts on a key. Returns false if the key means nothing here. */
@@ -149,11 +172,8 @@ function keyPressed({ key }, { active, total, rowAt, tree, onEnter, move, page }
   }
   if (key === "ArrowLeft" || key === "h") {
     if (open === true) return tree.onToggle(row, false), true;
-    for (let index = active - 1; index >= 0; index -= 1) {
-      const above = rowAt(index);
-      if (above === undefined) break;
-      if (tree.levelOf(above) < tree.levelOf(row)) return move(index), true;
-    }
+    const parent = tree.parentOf(row);
+    if (parent !== null) return move(parent), true;
   }
   return false;
 }

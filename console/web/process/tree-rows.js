@@ -10,7 +10,7 @@ import { Icon, KindIcon } from "../icons.js";
 import { Grid } from "../grid.js";
 import { Badge } from "../ui.js";
 import { Failed, Loading, OutOfDate } from "../states.js";
-import { count, nameOf, plural, visible, words } from "../text.js";
+import { count, nameOf, parentOf, plural, visible, words } from "../text.js";
 import { piecesOf } from "../window.js";
 import { activityOf, concernOf, isFilling, queuedText, restartsShort, restartsText } from "./words.js";
 
@@ -18,6 +18,8 @@ import { activityOf, concernOf, isFilling, queuedText, restartsShort, restartsTe
 const PIECE_ROWS = 40;
 /** Branches that are open if the URL does not say. */
 const OPEN = ["/", "/user"];
+/** Rows that are remembered. */
+const ROWS_MAX = 4000;
 /** More open branches than the console takes. */
 const OPEN_MAX = 1000;
 
@@ -37,7 +39,7 @@ export function firstQuery(process, path, params) {
 
 export function TreeRows({ process, path, params }) {
   const open = openOf(params, path);
-  const { rowAt, total, state, onWindow } = useRows(process.key, path, open);
+  const { known, rowAt, total, state, onWindow } = useRows(process.key, path, open);
   const toggle = useCallback((row, isOpen) => {
     const at = row.member.path;
     const next = isOpen ? [...open, at].slice(-OPEN_MAX) : open.filter((other) => other !== at);
@@ -49,6 +51,8 @@ export function TreeRows({ process, path, params }) {
   const tree = {
     levelOf: ({ depth }) => depth + 1, onToggle: toggle,
     isOpen: ({ member, is_open: isOpen }) => (member.children > 0 ? isOpen : undefined),
+    parentOf: ({ member }) => indexOf(known, parentOf(member.path)),
+    placeOf: ({ member }, index) => placeOf(known, open, member.path, index),
   };
   return html`${state.isOld && html`<${OutOfDate} of=${state} />`}
     <${Grid} label=${`Members below ${visible(path)}`} columns=${columns} total=${total} rowAt=${rowAt} keyOf=${keyOf} tree=${tree} onWindow=${onWindow}
@@ -64,22 +68,54 @@ function hrefOf(row) {
   return run ? link("/run", { store: run.store, run: run.id }) : link("/member", { path: row.member.path });
 }
 
+/** The row of a path, if it was read; else null. */
+function indexOf(known, path) {
+  const index = known.indexes.get(path);
+  return index !== undefined && known.rows.get(index)?.member.path === path ? index : null;
+}
+
+/** The place of a member among its siblings: known unless a sibling above it may be open. */
+function placeOf(known, open, path, index) {
+  const above = parentOf(path);
+  const parent = above === null ? null : indexOf(known, above);
+  if (parent === null) return {};
+  const setsize = known.rows.get(parent).member.children;
+  const below = above === "/" ? "/" : `${above}/`;
+  const isPlain = !open.some((other) => other !== above && other.startsWith(below));
+  return { setsize, posinset: isPlain ? index - parent : undefined };
+}
+
+/** Forgets rows that are far from the screen, but not open branches. */
+function prune(known, { first, end }) {
+  if (known.rows.size <= ROWS_MAX) return;
+  for (const [index, row] of known.rows) {
+    if (row.is_open || (index > first - ROWS_MAX / 4 && index < end + ROWS_MAX / 4)) continue;
+    known.rows.delete(index);
+    known.indexes.delete(row.member.path);
+  }
+}
+
 /** Asks for the pieces on the screen. Rows of the former answer stay until the new ones come. */
 function useRows(process, path, open) {
   const [needed, setNeeded] = useState({ first: 0, end: PIECE_ROWS });
   const [size, setSize] = useState(PIECE_ROWS);
-  const former = useRef({ total: 0, rows: new Map(), seen: null });
+  const former = useRef({ total: 0, rows: new Map(), indexes: new Map(), text: null });
   const total = former.current.total || PIECE_ROWS;
   const pieces = piecesOf({ ...needed, size, total });
   const answers = useLiveMany(pieces.map((first) => pieceQuery(process, path, open, first, size)));
   const known = former.current;
   const text = open.join("\n");
-  if (known.text !== text && answers.some(({ status }) => status === "ready")) Object.assign(known, { text, rows: new Map() });
+  if (known.text !== text && answers.some(({ status }) => status === "ready")) Object.assign(known, { text, rows: new Map(), indexes: new Map() });
   for (const { value } of answers) {
     if (!value) continue;
     known.total = value.total;
-    value.rows.forEach((row, index) => row.member && known.rows.set(value.first + index, row));
+    value.rows.forEach((row, index) => {
+      if (!row.member) return;
+      known.rows.set(value.first + index, row);
+      known.indexes.set(row.member.path, value.first + index);
+    });
   }
+  prune(known, needed);
   const isTooLarge = ({ value, error }) => error?.code === "too_large" || value?.rows.some(({ member }) => !member);
   if (size > 5 && answers.some(isTooLarge)) setSize(Math.ceil(size / 2));
   const failed = answers.find(({ error }) => error && error.code !== "too_large");
@@ -87,7 +123,7 @@ function useRows(process, path, open) {
   const status = first || known.rows.size > 0 ? "ready" : failed ? "error" : "loading";
   const onWindow = useCallback((from, end) => setNeeded((now) => (now.first === from && now.end === end ? now : { first: from, end })), []);
   const state = { status, error: failed?.error ?? null, isOld: answers.every(({ isOld, status: one }) => one === "ready" && isOld) || Boolean(failed), at: (first ?? answers[0]).at };
-  return { rowAt: (index) => (index < known.total ? known.rows.get(index) : undefined), total: known.total, state, onWindow };
+  return { known, rowAt: (index) => (index < known.total ? known.rows.get(index) : undefined), total: known.total, state, onWindow };
 }
 
 function columnsOf(toggle) {
