@@ -1,7 +1,10 @@
 //! [`Action`]: everything that the page can order, what it will do ([`Plan`]), and what it did
 //! ([`Outcome`]).
 
+use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Display;
 
 /// Something that a person orders. `docs/console-api.md` lists the kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -9,6 +12,45 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Action {
     Process(ProcessAction),
     Store(StoreAction),
+}
+
+impl Action {
+    /// Reads an action. Unknown fields are refused.
+    pub(crate) fn parse(value: Value) -> Result<Self, Failure> {
+        let wrong = |error: &dyn Display| Failure::new("bad_request", format_args!("the action is wrong: {error}"));
+        if value.get("process").is_some() {
+            return serde_json::from_value(value).map(Self::Process).map_err(|error| wrong(&error));
+        }
+        let action: StoreAction = serde_json::from_value(value.clone()).map_err(|error| wrong(&error))?;
+        let known = serde_json::to_value(&action).unwrap_or_default();
+        let unknown = value.as_object().and_then(|fields| fields.keys().find(|field| known.get(field).is_none()));
+        match unknown {
+            Some(field) => Err(wrong(&format_args!("unknown field {field:?}"))),
+            None => Ok(Self::Store(action)),
+        }
+    }
+
+    /// Returns the key of the source that carries it out.
+    pub(crate) fn source(&self) -> &str {
+        match self {
+            Self::Process(action) => &action.process,
+            Self::Store(action) => &action.store,
+        }
+    }
+
+    /// Returns the kind, as the page names it.
+    pub(crate) fn kind(&self) -> String {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        value["kind"].as_str().unwrap_or_default().to_string()
+    }
+
+    /// Returns the path of the member, or the id of the run, that it is about.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        match self {
+            Self::Process(action) => action.path.as_deref(),
+            Self::Store(action) => Some(&action.run),
+        }
+    }
 }
 
 /// An action on a member of a process, or on the process.
@@ -90,7 +132,7 @@ pub(crate) struct Plan {
     /// The consequences, one sentence each.
     pub(crate) will: Vec<String>,
     /// What would run again, for actions that go back in a run.
-    pub(crate) preview: Option<serde_json::Value>,
+    pub(crate) preview: Option<Value>,
     /// Why it would be refused, if it would be.
     pub(crate) refusal: Option<String>,
     pub(crate) is_destructive: bool,

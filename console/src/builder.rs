@@ -10,8 +10,6 @@ use crate::server::listen::{Bounds, listen};
 use crate::server::routes::{Api, router};
 use crate::settings::{Colour, Environment, Settings};
 use crate::sources::Sources;
-use crate::stream::Hub;
-use crate::viewer::Viewer;
 use pleach::store::Store;
 use std::fmt;
 use std::net::SocketAddr;
@@ -120,11 +118,9 @@ impl ConsoleBuilder {
         let listener = TcpListener::bind(addr).await.map_err(|error| ConsoleError::Listen { addr, error })?;
         let addr = listener.local_addr().map_err(|error| ConsoleError::Listen { addr, error })?;
         let guard = Guard { token: token.clone(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
-        let viewer: Arc<Viewer> = Arc::new(Viewer { sources: self.sources.clone(), redaction: self.redaction });
-        let hub = Hub::new(Arc::clone(&viewer) as _);
-        let api = Api { settings: self.settings, guard, sources: self.sources, viewer, hub: Arc::clone(&hub) };
-        let served = listen(listener, router(Arc::new(api)), Connections::new(CONNECTIONS_MAX), self.bounds);
-        Ok(ConsoleHandle { url: format!("http://{addr}/#token={}", token.text()), addr, hub, served: tokio::spawn(served) })
+        let api = Api::new(self.settings, guard, self.sources, self.redaction);
+        let served = listen(listener, router(Arc::clone(&api)), Connections::new(CONNECTIONS_MAX), self.bounds);
+        Ok(ConsoleHandle { url: format!("http://{addr}/#token={}", token.text()), addr, api, served: tokio::spawn(served) })
     }
 }
 
@@ -138,7 +134,7 @@ impl fmt::Debug for ConsoleBuilder {
 pub struct ConsoleHandle {
     url: String,
     addr: SocketAddr,
-    hub: Arc<Hub>,
+    api: Arc<Api>,
     served: JoinHandle<()>,
 }
 
@@ -156,7 +152,8 @@ impl ConsoleHandle {
 
     /// Ends the console: closes all connections, and waits until its tasks have ended.
     pub async fn shutdown(self) {
-        self.hub.close();
+        self.api.hub.close();
+        self.api.orders.bulks.close();
         self.served.abort();
         // The error says that the task was aborted.
         let _ = self.served.await;

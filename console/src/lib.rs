@@ -10,6 +10,8 @@
 //! | `process` | the source of a running process |
 //! | `durable` | the source of a store with durable runs |
 //! | `view`, `limits` | what the page can ask for, its parameters and their limits |
+//! | `orders` | actions: what will happen, whether it may happen, what happened |
+//! | `redact` | what is hidden in everything that leaves the console |
 //! | `action` | what the page can order, plans and outcomes |
 //! | `problem` | what is wrong now, for the home page |
 //! | `failure` | why a request failed, as the page shows it |
@@ -31,6 +33,7 @@ mod error;
 mod failure;
 mod home;
 mod limits;
+mod orders;
 mod problem;
 mod process;
 mod redact;

@@ -10,9 +10,7 @@ use crate::server::routes::{Api, router};
 use crate::settings::Settings;
 use crate::source::{Answer, Findings, Source};
 use crate::sources::Sources;
-use crate::stream::Hub;
-use crate::view::View;
-use crate::viewer::Viewer;
+use crate::view::{ValueAt, View};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
@@ -35,6 +33,14 @@ pub(crate) struct Scripted {
     pub(crate) asked: AtomicUsize,
     /// Its answer to every view.
     pub(crate) value: Mutex<Value>,
+    /// Its plan for every action.
+    pub(crate) plan: Mutex<Option<Plan>>,
+    /// What it does: a failure, or that it is done.
+    pub(crate) refuses: Mutex<Option<Failure>>,
+    /// What was carried out, with the guard of the plan.
+    pub(crate) carried: Mutex<Vec<(Action, String)>>,
+    /// The text of every value.
+    pub(crate) text: Mutex<String>,
     /// How long it takes to answer.
     pub(crate) delay: Mutex<Duration>,
 }
@@ -80,12 +86,25 @@ impl Source for Scripted {
         Box::pin(async { Err(Failure::new("unreachable", "the script has no findings")) })
     }
 
-    fn plan<'a>(&'a self, _action: &'a Action) -> Answer<'a, Plan> {
-        Box::pin(async { Err(Failure::new("not_possible", "the script has no plan")) })
+    fn text<'a>(&'a self, _at: &'a ValueAt) -> Answer<'a, String> {
+        Box::pin(async { Ok(self.text.lock().unwrap().clone()) })
     }
 
-    fn carry_out<'a>(&'a self, _action: &'a Action, _guard: &'a str) -> Answer<'a, Outcome> {
-        Box::pin(async { Err(Failure::new("not_possible", "the script does nothing")) })
+    fn plan<'a>(&'a self, _action: &'a Action) -> Answer<'a, Plan> {
+        let plan = self.plan.lock().unwrap().clone();
+        Box::pin(async { plan.ok_or_else(|| Failure::new("not_possible", "the script has no plan")) })
+    }
+
+    fn carry_out<'a>(&'a self, action: &'a Action, guard: &'a str) -> Answer<'a, Outcome> {
+        Box::pin(async move {
+            let delay = *self.delay.lock().unwrap();
+            sleep(delay).await;
+            if let Some(failure) = self.refuses.lock().unwrap().clone() {
+                return Err(failure);
+            }
+            self.carried.lock().unwrap().push((action.clone(), guard.to_string()));
+            Ok(Outcome { outcome: "done".to_string(), text: "it was done".to_string(), ..Outcome::default() })
+        })
     }
 }
 
@@ -95,6 +114,7 @@ pub(crate) struct Server {
     pub(crate) router: Router,
     pub(crate) connections: Arc<Connections>,
     pub(crate) source: Arc<Scripted>,
+    pub(crate) store: Arc<Scripted>,
 }
 
 impl Server {
@@ -103,13 +123,11 @@ impl Server {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
-        let source = Scripted::new("p0");
-        let sources = Sources { processes: vec![Arc::clone(&source) as _], stores: Vec::new() };
-        let viewer = Arc::new(Viewer { sources: sources.clone(), redaction: Redaction::new() });
+        let (source, store) = (Scripted::new("p0"), Scripted::new("s0"));
+        let sources = Sources { processes: vec![Arc::clone(&source) as _], stores: vec![Arc::clone(&store) as _] };
         let guard = Guard { token: Token::random().unwrap(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
-        let hub = Hub::new(Arc::clone(&viewer) as _);
-        let api = Arc::new(Api { settings, guard, sources, viewer, hub });
-        Self { router: router(Arc::clone(&api)), api, connections: Connections::new(8), source }
+        let api = Api::new(settings, guard, sources, Redaction::new());
+        Self { router: router(Arc::clone(&api)), api, connections: Connections::new(8), source, store }
     }
 
     /// Returns the header with the token.

@@ -15,6 +15,14 @@ use crate::failure::Failure;
 use std::collections::HashMap;
 
 impl Redaction {
+    /// Returns whether a JSON text contains the mark, in any spelling.
+    pub(crate) fn has_mark(&self, text: &str) -> bool {
+        match parse(text) {
+            Parsed::Json(node) => has_mark(&node),
+            Parsed::TooDeep | Parsed::Other => text.contains(MARK),
+        }
+    }
+
     /// Returns the edited JSON text with the stored values in the places of the marks.
     ///
     /// # Errors

@@ -7,10 +7,13 @@ use super::connections::Place;
 use super::guard::{Guard, random_text};
 use crate::assets::{ASSETS, Asset};
 use crate::failure::Failure;
+use crate::orders::Orders;
+use crate::redact::Redaction;
 use crate::settings::Settings;
 use crate::sources::Sources;
 use crate::stream::{Hub, Look};
 use crate::view::View;
+use crate::viewer::Viewer;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query, Request, State};
@@ -50,6 +53,31 @@ pub(crate) struct Api {
     pub(crate) sources: Sources,
     pub(crate) viewer: Arc<dyn Look>,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) orders: Arc<Orders>,
+    pub(crate) redaction: Arc<Redaction>,
+}
+
+impl Api {
+    /// Connects the parts of a console.
+    pub(crate) fn new(settings: Settings, guard: Guard, sources: Sources, redaction: Redaction) -> Arc<Self> {
+        let redaction = Arc::new(redaction);
+        let orders = Arc::new(Orders::new(sources.clone(), Arc::clone(&redaction), &settings));
+        let (seen, ordered) = (sources.clone(), Arc::clone(&orders));
+        let viewer: Arc<dyn Look> = Arc::new(Viewer { sources: seen, redaction: Arc::clone(&redaction), orders: ordered });
+        let hub = Hub::new(Arc::clone(&viewer));
+        Arc::new(Self { settings, guard, sources, viewer, hub, orders, redaction })
+    }
+
+    /// Redacts what does not come from the viewer.
+    fn sealed(&self, answer: Result<Value, Failure>) -> Answer {
+        Answer(match answer {
+            Ok(mut value) => {
+                self.redaction.value(&mut value);
+                Ok(value)
+            }
+            Err(failure) => Err(self.redaction.failure(failure)),
+        })
+    }
 }
 
 /// One route.
@@ -72,6 +100,8 @@ pub(crate) fn routes() -> Vec<Route> {
         data(Method::POST, "/api/view", post(posted_view)),
         data(Method::GET, "/api/stream", get(stream)),
         data(Method::POST, "/api/watch", post(watch)),
+        data(Method::POST, "/api/act", post(act)),
+        data(Method::POST, "/api/bulk", post(bulk)),
     ]);
     routes
 }
@@ -146,7 +176,7 @@ async fn console(State(api): State<Arc<Api>>) -> Answer {
     if let (Value::Object(console), Value::Object(sources)) = (&mut value, api.sources.describe()) {
         console.extend(sources);
     }
-    Answer(Ok(value))
+    api.sealed(Ok(value))
 }
 
 #[derive(Deserialize)]
@@ -197,6 +227,16 @@ async fn watch(State(api): State<Arc<Api>>, request: Request) -> Answer {
         Ok(json!({}))
     };
     Answer(watched.await)
+}
+
+async fn act(State(api): State<Arc<Api>>, request: Request) -> Answer {
+    let acted = async { api.orders.act(body(request).await?).await };
+    api.sealed(acted.await)
+}
+
+async fn bulk(State(api): State<Arc<Api>>, request: Request) -> Answer {
+    let ordered = async { api.orders.bulk(body(request).await?).await };
+    api.sealed(ordered.await)
 }
 
 /// Reads the parameter `q`.

@@ -21,7 +21,7 @@ fn set(request: &mut Request<Body>, name: &'static str, value: &str) {
 async fn k7_no_route_answers_without_the_token() {
     let server = Server::new();
     let routes = routes();
-    assert!(routes.iter().filter(|route| route.needs_token).count() >= 5);
+    assert!(routes.iter().filter(|route| route.needs_token).count() >= 7);
     for route in routes {
         let path = route.path;
         let without = status(&server, &route, |request| drop(request.headers_mut().remove("authorization"))).await;

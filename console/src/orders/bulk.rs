@@ -1,0 +1,324 @@
+//! One action on many runs: first a plan with a count and samples, then one run after the other, at
+//! a limited rate, with a result for each and a way to stop.
+
+use super::act::{Orders, plan_alone, said};
+use super::plans::Plans;
+use crate::action::{Action, Outcome, RunOrder, StoreAction};
+use crate::failure::Failure;
+use crate::server::guard::random_text;
+use crate::source::Source;
+use crate::sources::alone;
+use crate::view::{Filters, Runs, View};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// The most runs of one bulk action.
+const RUNS_MAX: usize = 1_000;
+
+/// The runs on one page of the list.
+const PAGE: u64 = 200;
+
+/// How many runs are planned in advance, to show what will happen.
+const SAMPLES: usize = 3;
+
+/// How many results are shown.
+const RESULTS_MAX: usize = 200;
+
+/// How many bulk actions are kept, the running ones included.
+const KEPT_MAX: usize = 20;
+
+/// How many bulk actions run at once.
+const RUNNING_MAX: usize = 4;
+
+/// How long one run may take.
+const ONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// The body of `POST /api/bulk`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum BulkRequest {
+    Stop(StopRequest),
+    Order(Box<OrderRequest>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StopRequest {
+    stop: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OrderRequest {
+    action: Value,
+    #[serde(default)]
+    filters: Filters,
+    is_plan: bool,
+    #[serde(default)]
+    plan: Option<String>,
+    /// The count that was shown.
+    #[serde(default)]
+    expected: Option<usize>,
+    #[serde(default)]
+    per_second: Option<u32>,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// A bulk action that waits to be started.
+pub(super) struct PlannedBulk {
+    action: Action,
+    filters: Filters,
+    runs: Vec<String>,
+}
+
+/// The bulk actions of a console.
+pub(crate) struct Bulks {
+    plans: Plans<PlannedBulk>,
+    known: Mutex<BTreeMap<u64, Arc<Bulk>>>,
+}
+
+/// A bulk action that was started.
+struct Bulk {
+    id: String,
+    title: String,
+    per_second: u32,
+    progress: Mutex<Progress>,
+    stop: Notify,
+}
+
+#[derive(Default)]
+struct Progress {
+    done: usize,
+    failed: usize,
+    left: usize,
+    /// The newest first.
+    results: VecDeque<Value>,
+    is_stopped: bool,
+    is_ended: bool,
+}
+
+impl Orders {
+    /// Answers `POST /api/bulk`. The answer is not redacted yet.
+    pub(crate) async fn bulk(&self, request: BulkRequest) -> Result<Value, Failure> {
+        match request {
+            BulkRequest::Stop(StopRequest { stop }) => self.bulks.find(&stop).map(|bulk| {
+                bulk.progress().is_stopped = true;
+                bulk.stop.notify_one();
+                json!({})
+            }),
+            BulkRequest::Order(request) if request.is_plan => self.plan_bulk(*request).await,
+            BulkRequest::Order(request) => self.start_bulk(*request),
+        }
+    }
+
+    async fn plan_bulk(&self, request: OrderRequest) -> Result<Value, Failure> {
+        let action = Action::parse(request.action)?;
+        let Action::Store(order) = &action else {
+            return Err(Failure::new("bad_request", "a bulk action needs a store"));
+        };
+        if matches!(order.order, RunOrder::Rewind { .. } | RunOrder::Fork { .. }) || !order.run.is_empty() {
+            return Err(Failure::new("bad_request", "this action needs one run"));
+        }
+        let source = Arc::clone(self.sources.find(&order.store)?);
+        let (runs, is_cut) = matching(&source, &order.store, &request.filters).await?;
+        let mut samples = Vec::new();
+        let mut is_destructive = false;
+        for run in runs.iter().take(SAMPLES) {
+            let plan = plan_alone(Arc::clone(&source), with_run(&action, run)).await;
+            samples.push(match plan {
+                Ok(plan) => {
+                    is_destructive |= plan.is_destructive;
+                    json!({ "run": run, "title": plan.title, "will": plan.will, "refusal": plan.refusal })
+                }
+                Err(failure) => json!({ "run": run, "title": run, "will": [], "refusal": failure.text }),
+            });
+        }
+        let (count, title) = (runs.len(), title(&action, runs.len()));
+        let plan = self.bulks.plans.keep(PlannedBulk { action, filters: request.filters, runs })?;
+        Ok(json!({
+            "plan": plan,
+            "title": title,
+            "runs": { "count": count, "is_cut": is_cut },
+            "samples": samples,
+            "is_destructive": is_destructive,
+            "is_allowed": self.allows_actions && count > 0,
+        }))
+    }
+
+    fn start_bulk(&self, request: OrderRequest) -> Result<Value, Failure> {
+        let action = Action::parse(request.action)?;
+        let planned = match self.may_act().and_then(|()| self.bulks.plans.take(request.plan.as_deref())) {
+            Ok(planned) => planned,
+            Err(failure) => {
+                self.recorder()(&action, "bulk action", request.reason.as_deref().unwrap_or_default(), &Err(failure.clone()));
+                return Err(failure);
+            }
+        };
+        if planned.action != action || planned.filters != request.filters {
+            return Err(Failure::new("bad_request", "this plan is for another action or other runs").advice("plan it again"));
+        }
+        let count = planned.runs.len();
+        if request.expected != Some(count) {
+            return Err(Failure::new("bad_request", format_args!("{count} runs were planned; `expected` is another number")));
+        }
+        let per_second = request.per_second.unwrap_or(10);
+        if !(1..=100).contains(&per_second) {
+            return Err(Failure::new("bad_request", "`per_second` is 1 to 100"));
+        }
+        let source = Arc::clone(self.sources.find(action.source())?);
+        let bulk = self.bulks.start(title(&action, count), per_second, count)?;
+        let answer = json!({ "bulk": bulk.id, "runs": count });
+        let (record, reason) = (self.recorder(), request.reason.unwrap_or_default());
+        tokio::spawn(async move {
+            let mut pace = interval(Duration::from_secs(1) / per_second);
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            for run in planned.runs {
+                tokio::select! {
+                    biased;
+                    () = bulk.stop.notified() => break,
+                    _ = pace.tick() => {}
+                }
+                if bulk.progress().is_stopped {
+                    break;
+                }
+                let action = with_run(&action, &run);
+                let (title, outcome) = one(&source, &action).await;
+                record(&action, &title, &reason, &outcome);
+                bulk.note(&run, &outcome);
+            }
+            bulk.progress().is_ended = true;
+        });
+        Ok(answer)
+    }
+}
+
+/// Plans one run and carries it out, unless the plan refuses.
+async fn one(source: &Arc<dyn Source>, action: &Action) -> (String, Result<Outcome, Failure>) {
+    let (source, ordered) = (Arc::clone(source), action.clone());
+    let work = async move {
+        let plan = plan_alone(Arc::clone(&source), ordered.clone()).await?;
+        if let Some(refusal) = plan.refusal {
+            return Ok((plan.title, Err(Failure::new("refused", refusal))));
+        }
+        Ok((plan.title, alone(async move { source.carry_out(&ordered, &plan.guard).await }).await))
+    };
+    match timeout(ONE_WITHIN, work).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(failure)) => (action.kind(), Err(failure)),
+        Err(_) => (action.kind(), Err(Failure::new("timed_out", format_args!("no result within {} s", ONE_WITHIN.as_secs())))),
+    }
+}
+
+/// Returns the ids of the runs that match, at most [`RUNS_MAX`], and whether there are more.
+async fn matching(source: &Arc<dyn Source>, store: &str, filters: &Filters) -> Result<(Vec<String>, bool), Failure> {
+    let (mut runs, mut after) = (Vec::new(), None);
+    loop {
+        let view = View::Runs(Runs { store: store.to_string(), filters: filters.clone(), after, limit: Some(PAGE) });
+        let source = Arc::clone(source);
+        let page = alone(async move { source.view(&view).await }).await?;
+        let ids = page["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
+        runs.extend(ids.map(str::to_string));
+        after = page["next"].as_str().map(str::to_string);
+        if after.is_none() || runs.len() > RUNS_MAX {
+            let is_cut = after.is_some() || runs.len() > RUNS_MAX;
+            runs.truncate(RUNS_MAX);
+            return Ok((runs, is_cut));
+        }
+    }
+}
+
+fn with_run(action: &Action, run: &str) -> Action {
+    match action {
+        Action::Store(order) => Action::Store(StoreAction { run: run.to_string(), ..order.clone() }),
+        Action::Process(_) => action.clone(),
+    }
+}
+
+fn title(action: &Action, runs: usize) -> String {
+    format!("{} {runs} runs", action.kind())
+}
+
+impl Bulks {
+    pub(super) fn new() -> Self {
+        Self { plans: Plans::new(), known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Bulk>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Bulk>, Failure> {
+        let known = self.known();
+        let found = known.values().find(|bulk| bulk.id == id);
+        found.cloned().ok_or_else(|| Failure::new("not_found", "this bulk action is not known any more"))
+    }
+
+    fn start(&self, title: String, per_second: u32, left: usize) -> Result<Arc<Bulk>, Failure> {
+        let mut known = self.known();
+        if known.values().filter(|bulk| !bulk.progress().is_ended).count() >= RUNNING_MAX {
+            return Err(Failure::new("refused", format_args!("{RUNNING_MAX} bulk actions are running"))
+                .advice("wait for one, or stop it"));
+        }
+        while known.len() >= KEPT_MAX {
+            let ended = known.iter().find(|(_, bulk)| bulk.progress().is_ended).map(|(number, _)| *number);
+            let Some(ended) = ended else { break };
+            known.remove(&ended);
+        }
+        let id = random_text(8).map_err(|error| Failure::new("internal", error))?;
+        let progress = Mutex::new(Progress { left, ..Progress::default() });
+        let bulk = Arc::new(Bulk { id, title, per_second, progress, stop: Notify::new() });
+        let number = known.last_key_value().map_or(0, |(number, _)| number + 1);
+        known.insert(number, Arc::clone(&bulk));
+        Ok(bulk)
+    }
+
+    /// Answers the view `bulk`.
+    pub(crate) fn view(&self, id: &str) -> Result<Value, Failure> {
+        let bulk = self.find(id)?;
+        let progress = bulk.progress();
+        Ok(json!({
+            "bulk": bulk.id,
+            "title": bulk.title,
+            "per_second": bulk.per_second,
+            "done": progress.done,
+            "failed": progress.failed,
+            "left": progress.left,
+            "results": progress.results,
+            "is_stopped": progress.is_stopped,
+            "is_ended": progress.is_ended,
+        }))
+    }
+
+    /// Stops all bulk actions.
+    pub(crate) fn close(&self) {
+        for bulk in self.known().values() {
+            bulk.progress().is_stopped = true;
+            bulk.stop.notify_one();
+        }
+    }
+}
+
+impl Bulk {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, run: &str, outcome: &Result<Outcome, Failure>) {
+        let (outcome, text) = said(outcome);
+        let mut progress = self.progress();
+        if matches!(outcome.as_str(), "refused" | "failed") {
+            progress.failed += 1;
+        } else {
+            progress.done += 1;
+        }
+        progress.left -= 1;
+        progress.results.push_front(json!({ "run": run, "outcome": outcome, "text": text }));
+        progress.results.truncate(RESULTS_MAX);
+    }
+}

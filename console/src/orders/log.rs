@@ -1,0 +1,82 @@
+//! [`ActionLog`]: the record of actions: who, when, why, and what really happened.
+//!
+//! It is kept in memory, the newest entries only, and written through `tracing` with the target
+//! `pleach::console`. Texts are redacted before they are kept.
+
+use crate::clock;
+use crate::redact::Redaction;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many entries are kept.
+const ENTRIES_MAX: usize = 10_000;
+
+/// How many entries a page has by default.
+const PAGE_DEFAULT: u64 = 50;
+
+/// An order and what it did.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Entry {
+    /// Counts all entries of this console.
+    pub(super) seq: u64,
+    pub(super) at: String,
+    pub(super) who: String,
+    pub(super) reason: String,
+    pub(super) kind: String,
+    /// The path of the member, or the id of the run.
+    pub(super) subject: Option<String>,
+    /// The key of the process or store.
+    pub(super) source: String,
+    pub(super) title: String,
+    /// `done`, `stored`, `taken`, `refused` or `failed`.
+    pub(super) outcome: String,
+    pub(super) text: String,
+}
+
+/// The newest entries.
+pub(crate) struct ActionLog {
+    redaction: Arc<Redaction>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    entries: VecDeque<Entry>,
+    last: u64,
+}
+
+impl ActionLog {
+    pub(crate) fn new(redaction: Arc<Redaction>) -> Self {
+        Self { redaction, kept: Mutex::default() }
+    }
+
+    /// Adds an entry; its number and time are set here.
+    pub(super) fn add(&self, mut entry: Entry) {
+        for text in [&mut entry.reason, &mut entry.title, &mut entry.text] {
+            *text = self.redaction.string(text);
+        }
+        entry.at = clock::now();
+        let Entry { who, kind, subject, source, outcome, reason, text, .. } = &entry;
+        let subject = subject.as_deref().unwrap_or_default();
+        tracing::info!(target: "pleach::console", ?who, ?kind, ?subject, ?source, ?outcome, ?reason, ?text, "action");
+        let mut kept = self.kept();
+        kept.last += 1;
+        entry.seq = kept.last;
+        if kept.entries.len() == ENTRIES_MAX {
+            kept.entries.pop_front();
+        }
+        kept.entries.push_back(entry);
+    }
+
+    /// Returns the entries before a number, the newest first.
+    pub(crate) fn page(&self, before: Option<u64>, limit: Option<u64>) -> Vec<Entry> {
+        let limit = usize::try_from(limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(usize::MAX);
+        let is_asked = |entry: &&Entry| before.is_none_or(|before| entry.seq < before);
+        self.kept().entries.iter().rev().filter(is_asked).take(limit).cloned().collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

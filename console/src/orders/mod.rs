@@ -1,0 +1,25 @@
+//! Actions: what will happen, whether it may happen, and what happened.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `act` | one action: its plan, and carrying it out |
+//! | `plans` | plans that wait to be carried out |
+//! | `bulk` | one action on many runs |
+//! | `log` | the record of actions |
+//!
+//! Invariants:
+//! 1. A read-only console carries out nothing. That is decided here, after the route and before
+//!    the source.
+//! 2. What is carried out was planned, in this process, at most ten minutes ago, once.
+//! 3. What is begun is carried out and recorded, also if the browser leaves.
+
+mod act;
+mod bulk;
+mod log;
+mod plans;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use act::{ActRequest, Orders};
+pub(crate) use bulk::BulkRequest;

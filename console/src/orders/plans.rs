@@ -1,0 +1,65 @@
+//! [`Plans`]: plans that wait to be carried out. Each is carried out at most once.
+
+use crate::failure::Failure;
+use crate::server::guard::random_text;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a plan can be carried out.
+const VALID_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// How many plans wait at once. Further ones replace the oldest.
+const PLANS_MAX: usize = 200;
+
+/// Random bytes in the id of a plan.
+const ID_BYTES: usize = 12;
+
+/// Plans of one kind.
+pub(super) struct Plans<P> {
+    waiting: Mutex<BTreeMap<u64, Waiting<P>>>,
+}
+
+struct Waiting<P> {
+    id: String,
+    since: Instant,
+    plan: P,
+}
+
+impl<P> Plans<P> {
+    pub(super) fn new() -> Self {
+        Self { waiting: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Keeps a plan, and returns its id.
+    pub(super) fn keep(&self, plan: P) -> Result<String, Failure> {
+        let id = random_text(ID_BYTES).map_err(|error| Failure::new("internal", error))?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|_, waiting| waiting.since.elapsed() < VALID_FOR);
+        if waiting.len() >= PLANS_MAX {
+            waiting.pop_first();
+        }
+        let number = waiting.last_key_value().map_or(0, |(number, _)| number + 1);
+        waiting.insert(number, Waiting { id: id.clone(), since: Instant::now(), plan });
+        Ok(id)
+    }
+
+    /// Takes a plan out.
+    ///
+    /// # Errors
+    /// `changed` if it is too old, was carried out, or never was.
+    pub(super) fn take(&self, id: Option<&str>) -> Result<P, Failure> {
+        let Some(id) = id else {
+            return Err(Failure::new("bad_request", "the id of the plan is missing").advice("plan the action first"));
+        };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = waiting.iter().find(|(_, waiting)| waiting.id == id).map(|(number, _)| *number);
+        let taken = found.and_then(|number| waiting.remove(&number)).filter(|taken| taken.since.elapsed() < VALID_FOR);
+        taken.map(|taken| taken.plan).ok_or_else(|| {
+            let minutes = VALID_FOR.as_secs() / 60;
+            Failure::new("changed", format_args!("this plan is older than {minutes} minutes, or was carried out already"))
+                .advice("plan the action again")
+        })
+    }
+}
