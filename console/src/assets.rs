@@ -23,7 +23,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/act.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/act.js.gz"),
-        hash: "f5e036893059a53e",
+        hash: "77c689a28aae7a74",
     },
     Asset {
         path: "/assets/api.js",
@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "21b54e2c6dc320c6",
+        hash: "f675bb562b2708a0",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -71,13 +71,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/dialog.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/dialog.js.gz"),
-        hash: "9c1f63389b7c106a",
+        hash: "08f3dcbaf637ba22",
     },
     Asset {
         path: "/assets/grid.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/grid.js.gz"),
-        hash: "fab9872cfff09e3f",
+        hash: "9510ae6ec7ed5a78",
     },
     Asset {
         path: "/assets/held.js",
@@ -170,6 +170,12 @@ pub(crate) static ASSETS: &[Asset] = &[
         hash: "d7861df0d0d20d56",
     },
     Asset {
+        path: "/assets/process/log-level.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../web/gz/process__log-level.js.gz"),
+        hash: "5f99c3275fd2c25b",
+    },
+    Asset {
         path: "/assets/process/member.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__member.js.gz"),
@@ -191,13 +197,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/plots.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__plots.js.gz"),
-        hash: "1a019903e355f465",
+        hash: "17bbfdf293d3bf3a",
     },
     Asset {
         path: "/assets/process/ring-model.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__ring-model.js.gz"),
-        hash: "09a9fcfbb0dfd8a3",
+        hash: "16471bcdf12c5e57",
     },
     Asset {
         path: "/assets/process/story-model.js",
@@ -209,19 +215,19 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/story.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__story.js.gz"),
-        hash: "7b21250bf3fbd605",
+        hash: "47cffaa06fafa9e1",
     },
     Asset {
         path: "/assets/process/tree-rows.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree-rows.js.gz"),
-        hash: "81afadc517eedaa6",
+        hash: "1ba4c81cca74bdc4",
     },
     Asset {
         path: "/assets/process/tree.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree.js.gz"),
-        hash: "dc4088dcd9dd79e9",
+        hash: "0340e389cae4378e",
     },
     Asset {
         path: "/assets/process/words.js",

@@ -85,7 +85,7 @@ function Confirm({ action, plan, isBusy, error, onConfirm, onAgain, onClose, id 
   return html`<form class="action" onSubmit=${submit}>
     <div id=${id}><h3>What will happen</h3><${Consequences} plan=${plan} /></div>
     ${plan.command && html`<${Command} text=${plan.command} />`}
-    ${isReadOnly && html`<p class="note"><${Badge} tone="quiet" icon="lock">read-only<//> This console only looks. Use the command above, or start the console with <code class="code">--write</code>.</p>`}
+    ${isReadOnly && html`<p class="note"><${Badge} tone="quiet" icon="lock">read-only<//> This console only looks, and refuses to carry it out.${plan.command ? " The command above does the same." : ""}</p>`}
     ${plan.is_allowed && html`<label class="field"><span>Reason <small>kept in the record of actions</small></span>
       <textarea ref=${reasonRef} rows="2" maxlength="1000" placeholder="Why is this done?"></textarea></label>`}
     ${error && html`<${Failed} title=${error.code === "changed" ? "It has changed meanwhile. Nothing was done." : "It was not done"} error=${error} onRetry=${error.code === "changed" ? onAgain : undefined} />`}

@@ -5,6 +5,7 @@ import { saveFile } from "./api.js";
 import { Button, CopyButton } from "./ui.js";
 import { Boundary, Shown } from "./states.js";
 import { useOnce } from "./live.js";
+import { place } from "./router.js";
 import { visible } from "./text.js";
 
 /** The open dialogs, the newest last: functions that render one. */
@@ -25,8 +26,14 @@ export function openDialog(render) {
 /** True while a dialog is open. */
 export const isDialogOpen = () => open.value.length > 0;
 
-/** The place of all dialogs in the page. */
+/** The place of all dialogs in the page. They close when the reader goes to another page. */
 export function Dialogs() {
+  const { route } = place.value;
+  const former = useRef(route);
+  useEffect(() => {
+    if (former.current !== route) open.value = [];
+    former.current = route;
+  }, [route]);
   return open.value.map((entry, index) => html`<${Boundary} key=${index}>${entry.render(entry.close)}<//>`);
 }
 

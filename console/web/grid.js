@@ -20,8 +20,8 @@ const BASE_ROWS = 256;
  * `columns`: `key`, `title`, `cell(row)`, `width` (a CSS grid track), `align` (`end`), and `from`:
  * the width of the list, in rem, from which the column is shown. `keyOf(row)` names a row.
  * `tree`: `levelOf(row)`, `isOpen(row)` (undefined for leaves), `onToggle(row, open)`, `parentOf(row)`
- * (an index, or null), and `placeOf(row, index)` with `setsize` and `posinset` as far as known. `onWindow(first, end)` tells which rows are needed,
- * `onEnter(row)` opens one, `onHold(isHeld)` tells whether the pointer or the focus is here.
+ * (an index, or null), and `placeOf(row, index)` with `setsize` and `posinset` as far as known. `onWindow(first, end, top)` tells which
+ * rows are needed and which one is at the top, `onEnter(row)` opens one, `onHold(isHeld)` tells whether the pointer or the focus is here.
  */
 export function Grid(props) {
   const { label, columns, total, rowAt, keyOf, tree, onWindow, onEnter, onHold, toneOf, startAt = 0 } = props;
@@ -39,7 +39,8 @@ export function Grid(props) {
 
   useSize(frame, at, rowHeight, draw);
   useAnchor({ frame, at, view, rowAt, keyOf, first, end, draw });
-  useEffect(() => onWindow?.(first, end), [first, end]);
+  const topIndex = Math.floor(view.top / rowHeight);
+  useEffect(() => onWindow?.(first, end, topIndex), [first, end, topIndex]);
   useEffect(() => {
     if (startAt > 0 && total > startAt) move(startAt, false);
   }, [startAt, total > startAt]);

@@ -8,7 +8,8 @@ import { Button, Section, Time } from "../ui.js";
 import { Empty, Shown } from "../states.js";
 import { count, rate } from "../text.js";
 import { axisTime, duration, fullTime, zone, zoneName } from "../time.js";
-import { columnsOf } from "./ring-model.js";
+import { columnsOf, marksOf } from "./ring-model.js";
+import { STORY_LIMIT } from "./story.js";
 
 const TABLE_ROWS = 20;
 const HEIGHT_REM = 10;
@@ -16,20 +17,21 @@ const HEIGHT_REM = 10;
 export function Plots({ process, path }) {
   const query = { view: "ring", process, path };
   const view = useLive(query);
+  const marks = marksOf(useLive({ view: "story", process, path, limit: STORY_LIMIT }).value, path);
   const [frozen, setFrozen] = useState(null);
   const shown = frozen ? { ...view, value: frozen, status: "ready", isOld: false } : view;
   const tools = html`<${Button} kind="quiet" icon=${frozen ? "right" : "suspended"} onClick=${() => setFrozen(frozen ? null : view.value)}>${frozen ? "Go on" : "Freeze"}<//><${JsonButton} query=${query} />`;
   return html`<${Section} title="Last minutes" aside=${tools}><${Shown} of=${shown} rows=${5} isEmpty=${({ points }) => points.length === 0}
     empty=${{ icon: "clock", title: "No points yet", text: "The console keeps points while a browser shows the member. The first ones come within seconds." }}>
-    ${(ring) => html`<${Charts} ring=${ring} isFrozen=${Boolean(frozen)} />`}<//><//>`;
+    ${(ring) => html`<${Charts} ring=${ring} marks=${marks} isFrozen=${Boolean(frozen)} />`}<//><//>`;
 }
 
-function Charts({ ring, isFrozen }) {
+function Charts({ ring, marks, isFrozen }) {
   const columns = useMemo(() => columnsOf(ring), [ring]);
   const name = zone.value;
-  return html`<div class="plots"><${Plot} title="Queued" data=${[columns.at, columns.queued]} series=${[["queued", "--busy", "area"]]} format=${count} zone=${name} />
-      <${Plot} title="Messages per second" data=${[columns.at, columns.accepted, columns.handled, columns.failed]} series=${[["accepted", "--text-3", "dashed"], ["handled", "--accent", "line"], ["failed", "--error", "line"]]} format=${rate} zone=${name} /></div>
-    <p class="note">A point every ${duration(ring.every_ms * 1000)}, times in ${zoneName(name)}${isFrozen ? `, frozen at ${fullTime(ring.points.at(-1)?.at, name)}` : ""}.</p>
+  return html`<div class="plots"><${Plot} title="Queued" data=${[columns.at, columns.queued]} series=${[["queued", "--busy", "area"]]} format=${count} zone=${name} marks=${marks} />
+      <${Plot} title="Messages per second" data=${[columns.at, columns.accepted, columns.handled, columns.failed]} series=${[["accepted", "--text-3", "dashed"], ["handled", "--accent", "line"], ["failed", "--error", "line"]]} format=${rate} zone=${name} marks=${marks} /></div>
+    <p class="note">A point every ${duration(ring.every_ms * 1000)}, times in ${zoneName(name)}. Dashed lines upright: failures${isFrozen ? `, frozen at ${fullTime(ring.points.at(-1)?.at, name)}` : ""}.</p>
     <${PointsTable} points=${ring.points} />`;
 }
 
@@ -60,20 +62,22 @@ function loadStyle(href) {
 }
 
 /** One plot. `series`: name, variable of its colour, and `line`, `dashed` or `area`. */
-function Plot({ title, data, series, format, zone: name }) {
+function Plot({ title, data, series, format, zone: name, marks }) {
   const place = useRef(null);
   const plot = useRef(null);
   const [values, setValues] = useState(null);
   const [hasFailed, setFailed] = useState(false);
   const newest = useRef(data);
   newest.current = data;
+  const shownMarks = useRef(marks);
+  shownMarks.current = marks;
   useEffect(() => {
     let isHere = true;
     let observer = null;
     const make = (Library) => {
       if (!isHere) return;
       plot.current?.destroy();
-      plot.current = new Library(optionsOf(place.current, series, format, name, setValues), newest.current, place.current);
+      plot.current = new Library(optionsOf(place.current, series, format, name, setValues, shownMarks), newest.current, place.current);
     };
     loadLibrary().then((Library) => {
       if (!isHere) return;
@@ -104,6 +108,24 @@ function Plot({ title, data, series, format, zone: name }) {
     <div class="plot-place" ref=${place} role="img" aria-label=${`Plot: ${title}. The table below has its points.`}></div></figure>`;
 }
 
+/** Draws an upright line at each failure. */
+function drawMarks(plot, marks, colour) {
+  const { ctx: canvas, bbox: { left, top, width, height } } = plot;
+  canvas.save();
+  canvas.strokeStyle = colour;
+  canvas.lineWidth = devicePixelRatio;
+  canvas.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+  canvas.beginPath();
+  for (const second of marks) {
+    const x = plot.valToPos(second, "x", true);
+    if (x < left || x > left + width) continue;
+    canvas.moveTo(x, top);
+    canvas.lineTo(x, top + height);
+  }
+  canvas.stroke();
+  canvas.restore();
+}
+
 const sizeOf = (element) => ({ width: Math.max(120, element.clientWidth), height: Math.round(parseFloat(getComputedStyle(document.documentElement).fontSize) * HEIGHT_REM) });
 
 /** A colour of the page as the canvas understands it. */
@@ -115,7 +137,7 @@ function colourOf(element, variable) {
   return colour;
 }
 
-function optionsOf(place, series, format, name, onCursor) {
+function optionsOf(place, series, format, name, onCursor, marks) {
   const [text, line] = [colourOf(place, "--text-3"), colourOf(place, "--line")];
   const font = `${Math.round(parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.786)}px ${getComputedStyle(document.body).fontFamily}`;
   const axis = { stroke: text, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
@@ -131,6 +153,6 @@ function optionsOf(place, series, format, name, onCursor) {
       label, stroke: colourOf(place, colour), width: 1.5, points: { show: false }, dash: form === "dashed" ? [4, 3] : undefined,
       fill: form === "area" ? colourOf(place, "--plot-area") : undefined,
     }))],
-    hooks: { setCursor: [({ cursor }) => onCursor(cursor.idx ?? null)] },
+    hooks: { setCursor: [({ cursor }) => onCursor(cursor.idx ?? null)], draw: [(plot) => drawMarks(plot, marks.current, colourOf(place, "--error"))] },
   };
 }

@@ -22,3 +22,9 @@ export function columnsOf({ every_ms: everyMs, points }) {
   }
   return columns;
 }
+
+/** The times of the failures of a member, in seconds since 1970, for marks in plots. */
+export function marksOf(story, path) {
+  const failures = (story?.entries ?? []).filter((entry) => entry.kind === "failed" && entry.path === path);
+  return failures.map(({ at }) => Date.parse(at) / 1000).filter((second) => !Number.isNaN(second));
+}

@@ -12,7 +12,8 @@ import { count, plural, sentence, visible, words } from "../text.js";
 import { duration } from "../time.js";
 import { endOf, episodesOf, limitOf } from "./story-model.js";
 
-const LIMIT = 50;
+/** How many entries are shown live. */
+export const STORY_LIMIT = 50;
 
 const ENDS = {
   gave_up: ["error", "error", "gave up"], restarted: ["warning", "restarting", "restarted"], stopped: ["error", "stopped", "stopped"],
@@ -21,7 +22,7 @@ const ENDS = {
 
 /** The section of a page. */
 export function Story({ process, path }) {
-  const query = { view: "story", process, path, limit: LIMIT };
+  const query = { view: "story", process, path, limit: STORY_LIMIT };
   const view = useLive(query);
   return html`<${Section} title="What happened" aside=${html`<${JsonButton} query=${query} />`}>
     <${Shown} of=${view} rows=${4}>${(value) => html`<${Entries} value=${value} query=${query} process=${process} path=${path} />`}<//><//>`;

@@ -10,7 +10,7 @@ import { Icon, KindIcon } from "../icons.js";
 import { Grid } from "../grid.js";
 import { Badge } from "../ui.js";
 import { Failed, Loading, OutOfDate } from "../states.js";
-import { count, nameOf, parentOf, plural, visible, words } from "../text.js";
+import { count, nameOf, parentOf, pathsTo, plural, visible, words } from "../text.js";
 import { piecesOf } from "../window.js";
 import { activityOf, concernOf, isFilling, queuedText, restartsShort, restartsText } from "./words.js";
 
@@ -39,7 +39,7 @@ export function firstQuery(process, path, params) {
 
 export function TreeRows({ process, path, params }) {
   const open = openOf(params, path);
-  const { known, rowAt, total, state, onWindow } = useRows(process.key, path, open);
+  const { known, rowAt, total, state, onWindow, top } = useRows(process.key, path, open);
   const toggle = useCallback((row, isOpen) => {
     const at = row.member.path;
     const next = isOpen ? [...open, at].slice(-OPEN_MAX) : open.filter((other) => other !== at);
@@ -57,7 +57,14 @@ export function TreeRows({ process, path, params }) {
   return html`${state.isOld && html`<${OutOfDate} of=${state} />`}
     <${Grid} label=${`Members below ${visible(path)}`} columns=${columns} total=${total} rowAt=${rowAt} keyOf=${keyOf} tree=${tree} onWindow=${onWindow}
       onEnter=${(row) => go(hrefOf(row))} toneOf=${({ member }) => (concernOf(member) ? "concern" : null)} />
-    <p class="grid-foot">${plural(total, "row")} with the open branches</p>`;
+    <p class="grid-foot">${plural(total, "row")} with the open branches<${Where} path=${top} start=${path} /></p>`;
+}
+
+/** The way from the root to the first visible row, while the list is scrolled. */
+function Where({ path, start }) {
+  const above = path && path !== start ? parentOf(path) : null;
+  if (above === null || above === start) return null;
+  return html`<span class="where"> · the first row is in ${pathsTo(above).slice(1).map((at, index) => html`<a key=${at} class="path" href=${link("/tree", { path: at })}>${index === 0 ? "/" : ""}${visible(nameOf(at))}${at === above ? "" : "/"}</a>`)}</span>`;
 }
 
 const keyOf = ({ member }) => member.path;
@@ -97,7 +104,7 @@ function prune(known, { first, end }) {
 
 /** Asks for the pieces on the screen. Rows of the former answer stay until the new ones come. */
 function useRows(process, path, open) {
-  const [needed, setNeeded] = useState({ first: 0, end: PIECE_ROWS });
+  const [needed, setNeeded] = useState({ first: 0, end: PIECE_ROWS, top: 0 });
   const [size, setSize] = useState(PIECE_ROWS);
   const former = useRef({ total: 0, rows: new Map(), indexes: new Map(), text: null });
   const total = former.current.total || PIECE_ROWS;
@@ -121,9 +128,9 @@ function useRows(process, path, open) {
   const failed = answers.find(({ error }) => error && error.code !== "too_large");
   const first = answers.find(({ status }) => status === "ready");
   const status = first || known.rows.size > 0 ? "ready" : failed ? "error" : "loading";
-  const onWindow = useCallback((from, end) => setNeeded((now) => (now.first === from && now.end === end ? now : { first: from, end })), []);
+  const onWindow = useCallback((from, end, top) => setNeeded({ first: from, end, top }), []);
   const state = { status, error: failed?.error ?? null, isOld: answers.every(({ isOld, status: one }) => one === "ready" && isOld) || Boolean(failed), at: (first ?? answers[0]).at };
-  return { known, rowAt: (index) => (index < known.total ? known.rows.get(index) : undefined), total: known.total, state, onWindow };
+  return { known, rowAt: (index) => (index < known.total ? known.rows.get(index) : undefined), total: known.total, state, onWindow, top: known.rows.get(needed.top)?.member.path };
 }
 
 function columnsOf(toggle) {

@@ -8,6 +8,7 @@ import { Choice, Command, FilterBox, PageHead } from "../ui.js";
 import { Empty } from "../states.js";
 import { nameOf, pathsTo, visible } from "../text.js";
 import { Busiest, topQuery } from "./busiest.js";
+import { LogLevel } from "./log-level.js";
 import { NotWell, notWellQuery } from "./not-well.js";
 import { firstQuery, TreeRows } from "./tree-rows.js";
 import { memberCommand } from "./words.js";
@@ -22,7 +23,7 @@ export function Page({ params }) {
   const path = params.get("path") ?? "/";
   const { query, text } = queryOf(show, process, path, params);
   const onFilter = (contains) => change({ contains, show: contains && show === "tree" ? "top" : show });
-  return html`<${PageHead} title="Tree" tools=${html`${text && html`<${Command} text=${text} />`}<${JsonButton} query=${query} />`}>
+  return html`<${PageHead} title="Tree" tools=${html`<${LogLevel} process=${process} />${text && html`<${Command} text=${text} />`}<${JsonButton} query=${query} />`}>
       <${Ancestors} path=${path} /><//>
     <div class="bar"><${Choice} label="Members" options=${SHOWS} value=${show} onChoose=${(name) => change({ show: name === "tree" ? null : name }, { replace: false })} />
       ${show !== "not_well" && html`<${FilterBox} label="Find members by path" placeholder="Find by path" value=${params.get("contains") ?? ""} onChange=${onFilter} />`}</div>
