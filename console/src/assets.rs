@@ -17,7 +17,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/",
         content_type: "text/html; charset=utf-8",
         gzip: include_bytes!("../web/gz/index.html.gz"),
-        hash: "32cb3e19ead00f11",
+        hash: "21a60895fdfe620c",
     },
     Asset {
         path: "/assets/act.js",
@@ -77,7 +77,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/grid.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/grid.js.gz"),
-        hash: "9510ae6ec7ed5a78",
+        hash: "8c6cd48087fb375e",
     },
     Asset {
         path: "/assets/held.js",
@@ -155,7 +155,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/home.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__home.js.gz"),
-        hash: "3057681c7ab1176f",
+        hash: "327dc1191b1fd0b3",
     },
     Asset {
         path: "/assets/process/ledger.js",
@@ -191,7 +191,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/now.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__now.js.gz"),
-        hash: "c32fa774b7572849",
+        hash: "50ddd19520c2eeb0",
     },
     Asset {
         path: "/assets/process/plots.js",
@@ -443,7 +443,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/shell.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/shell.js.gz"),
-        hash: "6d79b374a954e05c",
+        hash: "72a76fa3d646515f",
     },
     Asset {
         path: "/assets/sources.js",

@@ -35,7 +35,7 @@ export function Grid(props) {
   const draw = () => repaint((turn) => turn + 1);
   const latest = useRef(null);
   latest.current = { tree, toneOf, onEnter };
-  at.current.isDrawing = true;
+  Object.assign(at.current, { isDrawing: true, drawn: { first, end } });
 
   useSize(frame, at, rowHeight, draw);
   useAnchor({ frame, at, view, rowAt, keyOf, first, end, draw });
@@ -56,11 +56,14 @@ export function Grid(props) {
     const now = frame.current.scrollTop;
     const state = at.current;
     if (now === state.scroll) return;
+    const before = state.scroll - state.top;
     state.top = topAfter({ ...view, top: state.top, before: state.scroll, now });
     state.scroll = now;
     clearTimeout(settle.current);
     settle.current = setTimeout(() => scrollTo(state.top), SETTLE_MS);
-    draw();
+    const rows = rowsAt({ ...view, top: state.top });
+    const { drawn } = state;
+    if (rows.first !== drawn.first || rows.end !== drawn.end || Math.abs(state.scroll - state.top - before) > 0.5) draw();
   };
   const scrollTo = (top) => {
     const state = at.current;

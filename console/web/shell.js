@@ -93,7 +93,9 @@ function Connection() {
 function Nav({ isOpen }) {
   const { route } = place.value;
   const current = pageOf(route)?.under ?? route;
-  const groups = [...new Set(PAGES.map(({ group }) => group).filter(Boolean))];
+  const { processes, stores } = shown.value ?? {};
+  const isThere = (group) => !(group === "Process" && processes?.length === 0) && !(group === "Runs" && stores?.length === 0);
+  const groups = [...new Set(PAGES.map(({ group }) => group).filter(Boolean))].filter(isThere);
   return html`<nav id="nav" class=${classes("nav", isOpen && "nav-open")} aria-label="Pages">
     ${groups.map((group) => html`<div class="nav-group" key=${group}><p class="nav-title">${group}</p><ul>
       ${PAGES.filter((page) => page.group === group).map((page) => html`<li key=${page.route}><a href=${link(page.route)} aria-current=${page.route === current ? "page" : undefined}><${Icon} name=${page.icon} />${page.title}</a></li>`)}</ul></div>`)}

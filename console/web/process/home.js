@@ -1,13 +1,13 @@
 // Home: what is wrong now, why, and what to do; and what was examined and is well.
 
 import { html } from "../lib.js";
-import { useLive } from "../live.js";
+import { connection, useLive } from "../live.js";
 import { link } from "../router.js";
 import { isProcess, shown, sourceOf } from "../sources.js";
 import { Icon } from "../icons.js";
 import { JsonButton } from "../dialog.js";
 import { Badge, Command, CopyButton, PageHead, Path, Time } from "../ui.js";
-import { Missing, Shown } from "../states.js";
+import { Empty, Missing, Shown } from "../states.js";
 import { count, plural, sentence, visible } from "../text.js";
 import { hrefOfView } from "./links.js";
 
@@ -25,9 +25,16 @@ export function Page() {
 }
 
 /** One sentence about everything. */
-function Headline({ home: { value, status } }) {
+function Headline({ home }) {
+  const { value, status, isOld, at } = home;
   if (status === "loading") return "Looking …";
   if (!value) return "Home";
+  const text = summary(value);
+  return isOld && connection.value.state !== "connected" ? html`${text} <small>as of <${Time} at=${at} /></small>` : text;
+}
+
+function summary(value) {
+  if (value.problems.length === 0 && value.quiet.length === 0) return "Nothing was examined yet";
   const of = (name) => value.problems.filter(({ severity }) => severity === name).length;
   const [wrong, warnings, waiting] = [of("error"), of("warning"), of("waiting")];
   const more = value.is_cut ? "+" : "";
@@ -78,8 +85,9 @@ function Advice({ advice: { text, view, command }, isFirst }) {
 }
 
 function AllWell({ quiet }) {
-  return html`<div class="all-well"><${Icon} name="ok" size=${28} /><div><p class="all-well-title">${quiet.length > 0 ? `${plural(quiet.length, "check")} made, all well` : "No check has been made yet"}</p>
-    <p class="note">${quiet.length > 0 ? "This page changes by itself when something goes wrong." : "The first look at the sources is on its way."}</p></div></div>`;
+  if (quiet.length === 0) return html`<${Empty} icon="clock" title="No check has been made yet" text="The sources on this page have not been examined, so nothing is known about them." />`;
+  return html`<div class="all-well"><${Icon} name="ok" size=${28} /><div><p class="all-well-title">${plural(quiet.length, "check")} made, all well</p>
+    <p class="note">This page changes by itself when something goes wrong.</p></div></div>`;
 }
 
 /** What was examined, by source, with what was found well. */

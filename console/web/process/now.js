@@ -43,12 +43,11 @@ function Rates({ rates: { last_10s: short, last_60s: long } }) {
 
 /** Who waits for whom, from this member to the deepest cause. */
 function Chain({ why, path, process }) {
-  const { chain = [], is_cycle: isCycle, waiters = [], waiters_left_out: leftOut, reasons = [] } = why;
+  const { chain = [], is_cycle: isCycle, waiters = [], waiters_left_out: leftOut } = why;
   if (chain.length < 2 && waiters.length === 0) return null;
   return html`<div class="chain"><h3>${isCycle ? html`<${Badge} tone="error" icon="restarting">wait cycle<//> These members wait for each other` : chain.length > 1 ? "Waits for, down to the deepest cause" : "Who waits for it"}</h3>
     ${chain.length > 1 && html`<ol class="chain-list">${chain.map((member, index) => html`<${Link} key=${index} member=${member} process=${process} isSelf=${member.path === path} verb=${verbOf(member, chain[index + 1])} />`)}
       ${isCycle && html`<li class="chain-back"><${Icon} name="restarting" size=${14} /> and so on: nobody of them can go on</li>`}</ol>`}
-    ${reasons.length > 0 && html`<${Reasons} reasons=${reasons} />`}
     ${waiters.length > 0 && html`<p class="note chain-waiters">${plural(waiters.length + (leftOut ?? 0), "other member waits", "other members wait")} for ${chain.length > 1 ? "one of them" : "it"}:
       ${waiters.slice(0, 8).map(({ path: other, wait }, index) => html`${index > 0 && ", "}<${Path} key=${other} path=${other} process=${process} />${wait?.kind && wait.kind !== "answer" ? ` (${words(wait.kind)})` : ""}`)}${waiters.length + (leftOut ?? 0) > 8 && " …"}</p>`}</div>`;
 }
