@@ -59,7 +59,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/shell.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__shell.css.gz"),
-        hash: "c24192cb863c94e0",
+        hash: "7b20677732bc51e2",
     },
     Asset {
         path: "/assets/css/tokens.css",
@@ -155,7 +155,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/home.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__home.js.gz"),
-        hash: "327dc1191b1fd0b3",
+        hash: "c7321c4831f9d32a",
     },
     Asset {
         path: "/assets/process/ledger.js",
@@ -443,7 +443,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/shell.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/shell.js.gz"),
-        hash: "72a76fa3d646515f",
+        hash: "1eee940d6e763090",
     },
     Asset {
         path: "/assets/sources.js",
@@ -479,7 +479,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/ui.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/ui.js.gz"),
-        hash: "b8291e9750121bcc",
+        hash: "ad26900c5bfd1c56",
     },
     Asset {
         path: "/assets/vendor/codemirror.js",

@@ -1,6 +1,6 @@
 // What surrounds every page: the header with name, environment and connection, and the navigation.
 
-import { classes, html, useEffect, useRef, useState } from "./lib.js";
+import { classes, html, useEffect, useState } from "./lib.js";
 import { isRefused, setToken, token } from "./api.js";
 import { connection, retryNow } from "./live.js";
 import { go, hrefOf, link, objectOf, place } from "./router.js";
@@ -9,7 +9,7 @@ import { process, readConsole, shown, shownError, store } from "./sources.js";
 import { chooseZone, shortTime, zone, zoneName } from "./time.js";
 import { Icon } from "./icons.js";
 import { openHelp, openPalette } from "./palette.js";
-import { Badge, Button, Time } from "./ui.js";
+import { Announce, Badge, Button, Time } from "./ui.js";
 import { Failed, Loading } from "./states.js";
 import { plural, visible } from "./text.js";
 
@@ -62,21 +62,10 @@ function keptParams() {
 /** The state of the connection, with the time of the last picture. */
 function Connection() {
   const { state, since, at, gaps, error } = connection.value;
-  const [said, setSaid] = useState("");
-  const last = useRef({ text: "", at: 0 });
   const asOf = at && html`<span class="as-of">as of <${Time} at=${at} /></span>`;
   const text = {
     connected: "Connected", connecting: "Connecting", refused: "Refused", disconnected: `Disconnected since ${shortTime(new Date(since), zone.value)}`,
   }[state];
-  useEffect(() => {
-    const wait = Math.max(0, last.current.at + 5000 - Date.now());
-    const timer = setTimeout(() => {
-      if (last.current.text === text) return;
-      last.current = { text, at: Date.now() };
-      setSaid(text);
-    }, wait);
-    return () => clearTimeout(timer);
-  }, [text]);
   const tone = { connected: "ok", connecting: "quiet", refused: "error", disconnected: "warning" }[state];
   const gapText = gaps > 0 ? `${plural(gaps, "time")} updates were missing; the picture was read again.` : undefined;
   return html`<span class="connection" title=${[error?.text, gapText].filter(Boolean).map((part) => visible(part)).join(" ") || undefined}>
@@ -86,7 +75,7 @@ function Connection() {
       retryNow();
       void readConsole();
     }}>Connect now<//>`}
-    <span class="unseen" role="status">${said}</span></span>`;
+    <${Announce} text=${text} /></span>`;
 }
 
 /** The pages. */

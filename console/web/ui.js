@@ -136,6 +136,23 @@ export function FilterBox({ label, value, onChange, placeholder }) {
     <input type="search" data-filter value=${text} placeholder=${placeholder ?? label} onInput=${type} spellcheck=${false} autocomplete="off" /></label>`;
 }
 
+const ANNOUNCE_MS = 5000;
+
+/** Tells screen readers a summary when it changes, at most every 5 s. Nothing is seen. */
+export function Announce({ text }) {
+  const [said, setSaid] = useState("");
+  const last = useRef({ text, at: 0 });
+  useEffect(() => {
+    if (last.current.text === text) return undefined;
+    const timer = setTimeout(() => {
+      last.current = { text, at: Date.now() };
+      setSaid(text);
+    }, Math.max(0, last.current.at + ANNOUNCE_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [text]);
+  return html`<span class="unseen" role="status">${said}</span>`;
+}
+
 /** The head of a page: its title, what belongs beside it, and its tools. */
 export function PageHead({ title, children, tools }) {
   return html`<div class="page-head"><div class="page-title"><h1 tabindex="-1">${title}</h1>${children}</div>

@@ -6,7 +6,8 @@ import { link } from "../router.js";
 import { isProcess, shown, sourceOf } from "../sources.js";
 import { Icon } from "../icons.js";
 import { JsonButton } from "../dialog.js";
-import { Badge, Command, CopyButton, PageHead, Path, Time } from "../ui.js";
+import { Announce, Badge, Command, CopyButton, PageHead, Path, Time } from "../ui.js";
+import { HeldNote, holdProps, useHeldRows } from "../held.js";
 import { Empty, Missing, Shown } from "../states.js";
 import { count, plural, sentence, visible } from "../text.js";
 import { hrefOfView } from "./links.js";
@@ -19,8 +20,9 @@ const GROUPS = [
 
 export function Page() {
   const home = useLive(QUERY);
-  return html`<${PageHead} title=${html`<${Headline} home=${home} />`} tools=${html`<${JsonButton} query=${QUERY} />`} />
-    <${Shown} of=${home} rows=${5}>${(value) => html`<div class="home"><div class="home-problems"><${Problems} ...${value} /></div>
+  const problems = useHeldRows(home.value?.problems ?? [], ({ key }) => key, "home");
+  return html`<${Announce} text=${home.value ? summary(home.value) : ""} /><${PageHead} title=${html`<${Headline} home=${home} />`} tools=${html`<${JsonButton} query=${QUERY} />`} />
+    <${Shown} of=${home} rows=${5}>${(value) => html`<div class="home"><div class="home-problems" ...${holdProps(problems.hold)}><${HeldNote} held=${problems} /><${Problems} ...${value} problems=${problems.rows} /></div>
       <${Examined} quiet=${value.quiet} problems=${value.problems} /></div>`}<//>`;
 }
 
