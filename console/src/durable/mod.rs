@@ -12,6 +12,7 @@
 //! | `workers` | leases, takeovers, unserved runs |
 //! | `deploy`, `graph` | checks and drawings of exported graphs |
 //! | `clock` | the clock of the store |
+//! | `steer` | what actions on runs would do, and doing them |
 //!
 //! Invariants:
 //! 1. A view or examination only reads.
@@ -27,6 +28,7 @@ mod level;
 mod run;
 mod runs;
 mod state;
+mod steer;
 mod timeline;
 mod waits;
 mod workers;
@@ -170,12 +172,12 @@ impl Source for StoreSource {
         Box::pin(async { Ok(Findings::default()) })
     }
 
-    fn plan<'a>(&'a self, _: &'a Action) -> Answer<'a, Plan> {
-        Box::pin(async { Err(Failure::new("bad_request", "a store has no such action")) })
+    fn plan<'a>(&'a self, action: &'a Action) -> Answer<'a, Plan> {
+        Box::pin(async move { self.note(steer::plan(self, action).await) })
     }
 
-    fn carry_out<'a>(&'a self, _: &'a Action, _: &'a str) -> Answer<'a, Outcome> {
-        Box::pin(async { Err(Failure::new("bad_request", "a store has no such action")) })
+    fn carry_out<'a>(&'a self, action: &'a Action, guard: &'a str) -> Answer<'a, Outcome> {
+        Box::pin(async move { self.note(steer::carry_out(self, action, guard).await) })
     }
 }
 
