@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "f675bb562b2708a0",
+        hash: "6d52e41b76918464",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -101,7 +101,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/icons.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/icons.js.gz"),
-        hash: "9cebf43c1d428122",
+        hash: "185eba8bbdec798c",
     },
     Asset {
         path: "/assets/keys.js",
@@ -221,7 +221,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/tree-rows.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__tree-rows.js.gz"),
-        hash: "1ba4c81cca74bdc4",
+        hash: "4ab158898ed81057",
     },
     Asset {
         path: "/assets/process/tree.js",

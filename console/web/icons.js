@@ -49,9 +49,12 @@ const LINES = {
 /** The shape of each kind of member. */
 const KINDS = { run: "runs", blocking_job: "task" };
 
+/** Sizes are those at 14 px, and grow with the text. */
+const sizeOf = (size) => `${(size / 14).toFixed(3)}rem`;
+
 /** Draws a shape. It is decoration unless `label` is given. */
 export function Icon({ name, label, size = 16 }) {
-  return html`<svg class="icon" width=${size} height=${size} viewBox="0 0 16 16" role=${label ? "img" : undefined}
+  return html`<svg class="icon" width=${sizeOf(size)} height=${sizeOf(size)} viewBox="0 0 16 16" role=${label ? "img" : undefined}
     aria-label=${label} aria-hidden=${label ? undefined : "true"} focusable="false">
     <path d=${LINES[name] ?? LINES.info} fill="none" stroke="currentColor" stroke-width="1.5"
       stroke-linecap="round" stroke-linejoin="round" /></svg>`;

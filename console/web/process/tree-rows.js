@@ -10,7 +10,7 @@ import { Icon, KindIcon } from "../icons.js";
 import { Grid } from "../grid.js";
 import { Badge } from "../ui.js";
 import { Failed, Loading, OutOfDate } from "../states.js";
-import { count, nameOf, parentOf, pathsTo, plural, visible, words } from "../text.js";
+import { count, nameOf, parentOf, pathsTo, plural, short, visible, words } from "../text.js";
 import { piecesOf } from "../window.js";
 import { activityOf, concernOf, isFilling, queuedText, restartsShort, restartsText } from "./words.js";
 
@@ -136,7 +136,7 @@ function useRows(process, path, open) {
 function columnsOf(toggle) {
   return [
     { key: "name", title: "Member", width: "minmax(11rem, 2.4fr)", cell: (row) => html`<${Name} row=${row} onToggle=${toggle} />` },
-    { key: "state", title: "Now", width: "minmax(7.5rem, 12rem)", from: 30, cell: ({ member }) => html`<${State} member=${member} />` },
+    { key: "state", title: "Now", width: "minmax(7.5rem, 13.5rem)", from: 30, cell: ({ member }) => html`<${State} member=${member} />` },
     { key: "queued", title: "Queued", width: "8.5rem", from: 42, align: "end", cell: ({ member }) => html`<${Queued} actor=${member.actor} />` },
     { key: "handled", title: "Handled", width: "7rem", from: 60, align: "end", cell: ({ member }) => member.actor && count(member.actor.counts.handled) },
     { key: "failed", title: "Failed", width: "5.5rem", from: 52, align: "end", cell: ({ member }) => html`<${FailedCount} actor=${member.actor} />` },
@@ -166,7 +166,7 @@ export function State({ member }) {
 /** The length of the queue, marked if the mailbox is nearly full. */
 export function Queued({ actor }) {
   if (!actor) return null;
-  return html`<span class=${isFilling(actor) ? "tone-warning marked" : actor.queued === 0 ? "zero" : ""}>${queuedText(actor)}</span>`;
+  return html`<span class=${isFilling(actor) ? "tone-warning marked" : actor.queued === 0 ? "zero" : ""} title=${`${queuedText(actor)} queued`}>${count(actor.queued)}${actor.capacity && actor.queued > 0 ? html` <small>of ${short(actor.capacity)}</small>` : ""}</span>`;
 }
 
 /** How many messages failed. */
