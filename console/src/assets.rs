@@ -419,7 +419,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/wait.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__wait.js.gz"),
-        hash: "f99e83f8e16fded3",
+        hash: "e7dabe1cc506d80f",
     },
     Asset {
         path: "/assets/runs/waiting.js",

@@ -37,7 +37,7 @@ export function Wait({ run, wait, note }) {
     ${refused.map((one, at) => html`<p class="refused" key=${at}><${Badge} tone="error">refused<//> <span>${one.at && html`<${Time} at=${one.at} form="ago" />: `}${visible(one.reason ?? one)}</span></p>`)}
     ${wait.kind !== "time" && (outcome
       ? html`<p role="status"><${Badge} tone="ok">${visible(outcome.outcome)}<//> ${visible(outcome.text)}</p>`
-      : html`<${AnswerForm} id=${id} question=${wait.question} schema=${wait.schema ?? null} onSend=${onSend} problem=${problem} word=${wait.kind === "signal" ? "Send the signal" : "Answer"} />`)}
+      : html`<${AnswerForm} id=${id} question=${wait.question} schema=${wait.schema ?? field(tryParse(wait.question), "schema")?.text ?? null} onSend=${onSend} problem=${problem} word=${wait.kind === "signal" ? "Send the signal" : "Answer"} />`)}
   </div>`;
 }
 
