@@ -12,6 +12,7 @@
 //! | `workers` | leases, takeovers, unserved runs |
 //! | `deploy`, `graph` | checks and drawings of exported graphs |
 //! | `clock` | the clock of the store |
+//! | `examine` | what is wrong now, for the home page |
 //! | `steer` | what actions on runs would do, and doing them |
 //!
 //! Invariants:
@@ -22,6 +23,7 @@
 
 mod clock;
 mod deploy;
+mod examine;
 mod failure;
 mod graph;
 mod level;
@@ -169,7 +171,7 @@ impl Source for StoreSource {
     }
 
     fn examine(&self) -> Answer<'_, Findings> {
-        Box::pin(async { Ok(Findings::default()) })
+        Box::pin(async { self.note(examine::examine(self).await) })
     }
 
     fn plan<'a>(&'a self, action: &'a Action) -> Answer<'a, Plan> {

@@ -38,6 +38,8 @@ const KEPT_MAX: usize = 2_000;
 pub(super) struct RunWaits {
     pub(super) waits: Vec<PersonWait>,
     pub(super) is_paused: bool,
+    /// What is wrong with the log of the run, if its position cannot be read.
+    pub(super) damage: Option<String>,
 }
 
 /// A question, or a signal that a node waits for.
@@ -82,9 +84,10 @@ impl WaitCache {
         }
         let waits = match source.remote(&info.id).view().await {
             Ok(view) => Arc::new(RunWaits::of(&view)),
-            Err(RunControlError::Store(
-                StoreError::Damaged { .. } | StoreError::RunNotFound { .. } | StoreError::Pruned { .. },
-            )) => Arc::default(),
+            Err(RunControlError::Store(error @ StoreError::Damaged { .. })) => {
+                Arc::new(RunWaits { damage: Some(error.to_string()), ..RunWaits::default() })
+            }
+            Err(RunControlError::Store(StoreError::RunNotFound { .. } | StoreError::Pruned { .. })) => Arc::default(),
             Err(error) => return Err(error.into()),
         };
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +104,8 @@ impl RunWaits {
     pub(super) fn of(view: &RunView) -> Self {
         let waits = view.tokens.iter().flat_map(|token| token.waits.iter().map(move |wait| (token, wait)));
         let waits = waits.filter(|(_, wait)| kind_of(wait) != "time");
-        Self { waits: waits.map(|(token, wait)| PersonWait::of(view, token, wait)).collect(), is_paused: view.is_paused }
+        let waits = waits.map(|(token, wait)| PersonWait::of(view, token, wait)).collect();
+        Self { waits, is_paused: view.is_paused, damage: None }
     }
 }
 
