@@ -2,6 +2,7 @@
 
 use crate::durable::StoreSource;
 use crate::error::ConsoleError;
+use crate::process::ProcessSource;
 use crate::redact::Redaction;
 use crate::report::NamedStore;
 use crate::server::connections::{CONNECTIONS_MAX, Connections};
@@ -10,14 +11,36 @@ use crate::server::listen::{Bounds, listen};
 use crate::server::routes::{Api, router};
 use crate::settings::{Colour, Environment, Settings};
 use crate::sources::Sources;
-use pleach::store::Store;
+use pleach::durable::GraphExport;
+use pleach::inspect::{InspectAction, InspectOptions, Inspector};
+use pleach::system::System;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
 use tokio::task::JoinHandle;
 
+/// What can be ordered of the members of a system, if the console allows actions.
+const ACTIONS: [InspectAction; 4] =
+    [InspectAction::Stop, InspectAction::Restart, InspectAction::Suspend, InspectAction::Resume];
+
 /// The web console: shows processes and stores in the browser, and steers them.
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach_console::Console;
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), pleach::BoxError> {
+///     let system = ActorSystem::new("shop")?;
+///     let store = MemoryStore::new();
+///     let console = Console::builder().system(&system).store(&store).serve("127.0.0.1:0").await?;
+///     println!("{}", console.url()); // http://127.0.0.1:41234/#token=…
+///     console.shutdown().await;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Console;
@@ -27,7 +50,9 @@ impl Console {
     pub fn builder() -> ConsoleBuilder {
         ConsoleBuilder {
             settings: Settings::default(),
-            sources: Sources::default(),
+            processes: Vec::new(),
+            stores: Vec::new(),
+            graphs: Vec::new(),
             redaction: Redaction::new(),
             bounds: Bounds::default(),
         }
@@ -38,9 +63,33 @@ impl Console {
 #[must_use = "a console starts with `serve`"]
 pub struct ConsoleBuilder {
     settings: Settings,
-    sources: Sources,
+    processes: Vec<Process>,
+    /// Stores, with a name for people.
+    stores: Vec<(NamedStore, Option<String>)>,
+    graphs: Vec<GraphExport>,
     redaction: Redaction,
     bounds: Bounds,
+}
+
+/// A process to show.
+enum Process {
+    /// A system of this process. What it allows depends on the console.
+    System {
+        reading: Inspector,
+        acting: Inspector,
+    },
+    Inspector(Inspector),
+    Socket(PathBuf),
+}
+
+impl Process {
+    fn source(self, key: &str, allows_actions: bool) -> ProcessSource {
+        match self {
+            Self::System { reading, acting } => ProcessSource::of_inspector(key, if allows_actions { acting } else { reading }),
+            Self::Inspector(inspector) => ProcessSource::of_inspector(key, inspector),
+            Self::Socket(path) => ProcessSource::of_socket(key, path),
+        }
+    }
 }
 
 impl ConsoleBuilder {
@@ -76,23 +125,70 @@ impl ConsoleBuilder {
         self
     }
 
-    /// Shows the durable runs of a store, under a name for people.
-    pub fn store<S: Store + Clone>(self, name: impl Into<String>, store: &S) -> Self {
-        self.add_store(NamedStore::of(store), Some(name.into()))
-    }
-
-    /// Shows the durable runs of a store that commands know by a name.
-    pub fn named_store(self, store: NamedStore) -> Self {
-        self.add_store(store, None)
-    }
-
-    fn add_store(mut self, store: NamedStore, name: Option<String>) -> Self {
-        let source = StoreSource::new(format!("s{}", self.sources.stores.len()), store);
-        self.sources.stores.push(Arc::new(match name {
-            Some(name) => source.named(name),
-            None => source,
-        }));
+    /// Shows a system of this program. Does not keep it running.
+    ///
+    /// With [`allow_actions`](Self::allow_actions) its members can be stopped, restarted, suspended
+    /// and resumed, except those below `/system`. [`inspector`](Self::inspector) allows fewer
+    /// actions, or the log level too.
+    pub fn system(mut self, system: &System) -> Self {
+        self.processes.push(Process::System {
+            reading: Inspector::new(system, InspectOptions::in_memory()),
+            acting: Inspector::new(system, InspectOptions::in_memory().allow(ACTIONS)),
+        });
         self
+    }
+
+    /// Shows the system of an inspector. Its options say which actions are allowed.
+    pub fn inspector(mut self, inspector: Inspector) -> Self {
+        self.processes.push(Process::Inspector(inspector));
+        self
+    }
+
+    /// Shows the process behind an inspection socket, which says itself which actions it allows.
+    ///
+    /// The process need not run yet: the console connects when somebody looks, and connects again
+    /// after the process has restarted.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.processes.push(Process::Socket(path.into()));
+        self
+    }
+
+    /// Shows the durable runs of a store, given by reference or as a [`NamedStore`]. People see its
+    /// file name, or its kind.
+    pub fn store(mut self, store: impl Into<NamedStore>) -> Self {
+        self.stores.push((store.into(), None));
+        self
+    }
+
+    /// Shows the durable runs of a store, under this name for people.
+    pub fn store_named(mut self, name: impl Into<String>, store: impl Into<NamedStore>) -> Self {
+        self.stores.push((store.into(), Some(name.into())));
+        self
+    }
+
+    /// Adds exported graphs of this program, such as those of `Worker::exports`.
+    ///
+    /// Runs of any store are drawn with them, and the deploy check compares stored runs with them.
+    pub fn graphs(mut self, exports: impl IntoIterator<Item = GraphExport>) -> Self {
+        self.graphs.extend(exports);
+        self
+    }
+
+    /// Returns the sources in the order in which they were added: `p0`, `p1`, then `s0`, `s1`.
+    fn sources(&mut self) -> Sources {
+        let allows_actions = self.settings.allows_actions;
+        let mut sources = Sources::default();
+        for (number, process) in self.processes.drain(..).enumerate() {
+            sources.processes.push(Arc::new(process.source(&format!("p{number}"), allows_actions)));
+        }
+        for (number, (store, name)) in self.stores.drain(..).enumerate() {
+            let source = StoreSource::new(format!("s{number}"), store).graphs(self.graphs.clone());
+            sources.stores.push(Arc::new(match name {
+                Some(name) => source.named(name),
+                None => source,
+            }));
+        }
+        sources
     }
 
     /// Starts the console on an address of the loopback interface, such as `127.0.0.1:0`; port 0
@@ -106,8 +202,9 @@ impl ConsoleBuilder {
     /// [`ConsoleError::NotLoopback`] for an address that other machines can reach,
     /// [`ConsoleError::NothingToShow`] without any process or store, [`ConsoleError::Listen`] if
     /// the address cannot be used.
-    pub async fn serve(self, addr: impl ToSocketAddrs) -> Result<ConsoleHandle, ConsoleError> {
-        if self.sources.all().next().is_none() {
+    pub async fn serve(mut self, addr: impl ToSocketAddrs) -> Result<ConsoleHandle, ConsoleError> {
+        let sources = self.sources();
+        if sources.all().next().is_none() {
             return Err(ConsoleError::NothingToShow);
         }
         let addr = lookup_host(addr).await.ok().and_then(|mut found| found.next()).ok_or(ConsoleError::NoAddress)?;
@@ -118,7 +215,7 @@ impl ConsoleBuilder {
         let listener = TcpListener::bind(addr).await.map_err(|error| ConsoleError::Listen { addr, error })?;
         let addr = listener.local_addr().map_err(|error| ConsoleError::Listen { addr, error })?;
         let guard = Guard { token: token.clone(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
-        let api = Api::new(self.settings, guard, self.sources, self.redaction);
+        let api = Api::new(self.settings, guard, sources, self.redaction);
         let served = listen(listener, router(Arc::clone(&api)), Connections::new(CONNECTIONS_MAX), self.bounds);
         Ok(ConsoleHandle { url: format!("http://{addr}/#token={}", token.text()), addr, api, served: tokio::spawn(served) })
     }

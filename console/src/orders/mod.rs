@@ -21,5 +21,4 @@ mod plans;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use act::{ActRequest, Orders};
-pub(crate) use bulk::BulkRequest;
+pub(crate) use act::Orders;

@@ -104,6 +104,13 @@ impl NamedStore {
     }
 }
 
+impl<S: Store + Clone> From<&S> for NamedStore {
+    /// Names a store of this program, as [`NamedStore::of`] does.
+    fn from(store: &S) -> Self {
+        Self::of(store)
+    }
+}
+
 impl Kind {
     fn of(store: &dyn Any) -> Self {
         if store.is::<MemoryStore>() {

@@ -176,6 +176,10 @@ async fn console(State(api): State<Arc<Api>>) -> Answer {
     if let (Value::Object(console), Value::Object(sources)) = (&mut value, api.sources.describe()) {
         console.extend(sources);
     }
+    if value["name"].is_null() {
+        let first = ["processes", "stores"].iter().flat_map(|kind| value[kind].as_array()).flatten().next();
+        value["name"] = first.map_or(Value::Null, |first| first["name"].clone());
+    }
     api.sealed(Ok(value))
 }
 
