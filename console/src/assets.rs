@@ -47,19 +47,19 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "6d52e41b76918464",
+        hash: "3838b5b66909d28f",
     },
     Asset {
         path: "/assets/css/runs.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__runs.css.gz"),
-        hash: "4a9e34ab481b3125",
+        hash: "9fd60f7a4cfc9328",
     },
     Asset {
         path: "/assets/css/shell.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__shell.css.gz"),
-        hash: "7b20677732bc51e2",
+        hash: "db0744a07482f53d",
     },
     Asset {
         path: "/assets/css/tokens.css",
@@ -269,7 +269,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/deploy.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__deploy.js.gz"),
-        hash: "b0cc761aaeec41c4",
+        hash: "296e41a3e8b2b46f",
     },
     Asset {
         path: "/assets/runs/diff-model.js",

@@ -8,7 +8,7 @@ use super::waits::node_of;
 use super::{StoreSource, deploy};
 use crate::failure::Failure;
 use crate::view::GraphOf;
-use pleach::durable::{Checkpoint, GraphExport, RunView};
+use pleach::durable::{Checkpoint, GraphExport, RunView, TokenView};
 use pleach::graph::{END, EdgeKind, GraphLayout, Inspection, START};
 use pleach::store::{Kind, Place, RunInfo};
 use serde::Serialize;
@@ -129,9 +129,14 @@ fn marks(records: &[Checkpoint], view: Option<&RunView>) -> BTreeMap<String, Mar
         marks.entry(record.node.clone()).or_default().visited += 1;
     }
     let Some(view) = view else { return marks };
+    let is_open = |outer: &TokenView| {
+        view.tokens.iter().any(|inner| inner.branch.len() > outer.branch.len() && inner.branch.starts_with(&outer.branch))
+    };
     for token in &view.tokens {
         let node = node_of(&token.at);
         match &token.at {
+            // Its branches say where the run is.
+            Place::Fork(_) if is_open(token) => {}
             Place::Failed(_) => marks.entry(node.to_string()).or_default().failed += 1,
             Place::End => {}
             _ if !token.waits.is_empty() => marks.entry(node.to_string()).or_default().waiting += 1,
@@ -163,7 +168,7 @@ fn observed(info: &RunInfo, records: &[Checkpoint], view: Option<&RunView>) -> R
         }
     };
     for record in records {
-        if let Some(Place::Node(next)) = &record.next {
+        if let Some(Place::Node(next) | Place::Join(next)) = &record.next {
             add(&record.node);
             add(next);
             connect(&record.node, next);

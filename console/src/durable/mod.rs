@@ -159,7 +159,8 @@ impl Source for StoreSource {
     fn describe(&self) -> Value {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (kind, target) = (self.store.kind(), self.store.target());
-        json!({ "key": self.key, "name": self.name, "kind": kind, "target": target, "problem": problem })
+        json!({ "key": self.key, "name": self.name, "kind": kind, "target": target, "graphs": self.exports.len(),
+                "problem": problem })
     }
 
     fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value> {

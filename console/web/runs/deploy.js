@@ -3,7 +3,7 @@
 import { classes, html, useState } from "../lib.js";
 import { useOnce } from "../live.js";
 import { store } from "../sources.js";
-import { Shown } from "../states.js";
+import { Empty, Shown } from "../states.js";
 import { bytes, count, visible } from "../text.js";
 import { Badge, Button, Table } from "../ui.js";
 import { countOf, NoStore, RunLink, StoreHead } from "./parts.js";
@@ -14,7 +14,7 @@ import { fitOf } from "./words.js";
 const EXPORT_MAX = 900_000;
 
 export function Page() {
-  const { key, target } = store.value ?? {};
+  const { key, target, graphs: known } = store.value ?? {};
   const [graphs, setGraphs] = useState("");
   const [previous, setPrevious] = useState("");
   if (!key) return html`<${NoStore} title="Deploy check" />`;
@@ -23,10 +23,12 @@ export function Page() {
   return html`<${StoreHead} title="Deploy check" query=${query} command=${command(...words)}>
       <p class="run-lead">Which unfinished runs would a new program not serve?</p><//>
     <div class="exports">
-      <${Export} id="graphs" title="The new program" about=${html`The JSON of <code class="code">Worker::exports</code>. Without it, the graphs of the running program are checked.`} text=${graphs} onText=${setGraphs} />
+      <${Export} id="graphs" title="The new program" about=${html`The JSON of <code class="code">Worker::exports</code>. ${known > 0 && "Without it, the graphs of the running program are checked."}`} text=${graphs} onText=${setGraphs} />
       <${Export} id="previous" title="The present program" about="Optional. Also finds runs whose course changes." text=${previous} onText=${setPrevious} />
     </div>
-    <${Report} query=${query} by=${graphs ? "the program of this export" : "the running program"} />`;
+    ${graphs === "" && !known
+      ? html`<${Empty} icon="deploy" title="Give the graphs of the new program" text="The console then says which unfinished runs it would not serve, and why. Nothing is changed." />`
+      : html`<${Report} query=${query} by=${graphs ? "the program of this export" : "the running program"} />`}`;
 }
 
 /** A field that takes a file, a dropped file or pasted text. */

@@ -106,7 +106,8 @@ pub enum EdgeKind {
 }
 
 impl Inspection {
-    /// Computes where the nodes and edges of this graph are in a drawing.
+    /// Computes where the nodes and edges of this graph are in a drawing. The end is drawn only if
+    /// an edge leads to it.
     ///
     /// # Examples
     /// ```
@@ -122,7 +123,7 @@ impl Inspection {
     /// # Ok::<(), pleach::graph::CompileError>(())
     /// ```
     pub fn layout(&self) -> GraphLayout {
-        let boxes = self.boxes();
+        let mut boxes = self.boxes();
         let numbers: HashMap<&str, u32> = boxes.iter().zip(0..).map(|(node, number)| (node.id.as_str(), number)).collect();
         let mut edges = vec![(0, numbers.get(self.entry.as_str()).copied().unwrap_or(0))];
         let mut kinds = vec![EdgeKind::Plain];
@@ -140,10 +141,14 @@ impl Inspection {
                 kinds.push(kind);
             }
         });
+        let end = boxes.len() - 1;
+        if !edges.iter().any(|(_, to)| *to as usize == end) {
+            boxes.truncate(end);
+        }
         lay_out(boxes, &edges, &kinds)
     }
 
-    /// Returns the boxes without their places: the start, the nodes, the end.
+    /// Returns the boxes without their places: the start, the nodes, the end. The end is the last one.
     fn boxes(&self) -> Vec<NodeBox> {
         let round = |id: &str| new_box(id.to_string(), String::new(), false, ROUND_SIZE, ROUND_SIZE);
         let node = |id: &str, is_subgraph: bool| {

@@ -18,7 +18,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         status: RunStatus::Failed,
         name: "run_failed",
-        what: "failed",
+        what: "failed{at}",
         so: "no worker continues it until it is retried",
         word: "retry",
         advice: "Repair the cause, then retry",
@@ -27,7 +27,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         status: RunStatus::CompensationFailed,
         name: "undo_failed",
-        what: "failed, and an undo of it failed too",
+        what: "failed{at}, and an undo failed too",
         so: "the work of earlier nodes is still done",
         word: "retry",
         advice: "Repair the cause, then retry: the undos continue",
@@ -36,7 +36,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         status: RunStatus::Stuck,
         name: "run_stuck",
-        what: "stuck",
+        what: "stuck{at}",
         so: "no worker claims it any more",
         word: "unstick",
         advice: "Repair the cause, then unstick",
@@ -93,6 +93,8 @@ impl Report<'_> {
             (RunStatus::Stuck, _) => "are ",
             _ => "",
         };
+        let at = newest.failure.as_ref().map(|failure| &failure.node).filter(|node| !node.is_empty());
+        let at = at.map(|node| format!(" at node {node}")).unwrap_or_default();
         let cause = newest.trouble.clone().or_else(|| newest.failure.as_ref().map(|failure| failure.reason.clone()));
         let store = self.source.store().target();
         let command = store.filter(|_| count == 1).map(|store| of_run(store, &newest.id, kind.word, ""));
@@ -112,7 +114,7 @@ impl Report<'_> {
             run: Some(newest.id.clone()),
             count: count as u64,
             advice,
-            ..self.problem(severity, kind.name, error, format!("{who} {is}{}: {error}", kind.what))
+            ..self.problem(severity, kind.name, error, format!("{who} {is}{}", kind.what.replace("{at}", &at)))
         }
     }
 }

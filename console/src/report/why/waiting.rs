@@ -7,12 +7,31 @@ use crate::report::info::{branches, place_text};
 use crate::report::text::cut;
 use pleach::durable::{RunView, TokenView, WaitView};
 use pleach::store::{Place, Timestamp};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// The most tokens of one kind that are explained one by one.
 const SHOWN_MAX: usize = 5;
 
 /// The longest question that an explanation shows, in columns.
 const QUESTION_MAX: usize = 120;
+
+/// The fields in which an object says what it asks, the most likely first.
+const TEXTS: [&str; 5] = ["text", "question", "prompt", "title", "message"];
+
+/// Returns the sentence of a question: the string that it is, or the text that it contains.
+/// Otherwise its JSON.
+fn spoken(question: &str) -> Cow<'_, str> {
+    let text = match serde_json::from_str(question) {
+        Ok(Value::String(text)) => Some(text),
+        Ok(Value::Object(mut fields)) => TEXTS.iter().find_map(|name| match fields.remove(*name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        }),
+        _ => None,
+    };
+    text.map_or(Cow::Borrowed(question), Cow::Owned)
+}
 
 /// Returns where the run is, such as `at pay, at node "ship" in branch [2]`.
 pub fn places(view: &RunView) -> String {
@@ -81,7 +100,8 @@ pub fn open_waits(why: &Why<'_>, view: &RunView, found: &mut RunExplanation) {
             (true, ..) => ("signal", format!("waits for the signal {key}")),
             (false, None, Some(_)) => ("time", format!("sleeps ({key})")),
             (false, question, _) => {
-                let question = question.as_deref().map(|text| format!(": {}", cut(text, QUESTION_MAX))).unwrap_or_default();
+                let question =
+                    question.as_deref().map(|text| format!(": {}", cut(&spoken(text), QUESTION_MAX))).unwrap_or_default();
                 ("question", format!("waits for an answer to {key}{question}"))
             }
         };
