@@ -179,7 +179,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/member.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__member.js.gz"),
-        hash: "62461edfdca078ca",
+        hash: "c69e0ebeac67bd57",
     },
     Asset {
         path: "/assets/process/not-well.js",

@@ -33,12 +33,12 @@ function Member({ process, path }) {
   const run = member?.run;
   const state = member && activityOf(member);
   return html`<${PageHead} title=${html`<span class="member-name">${member && html`<${KindIcon} kind=${member.kind} />`}<span>${visible(nameOf(path))}</span></span>`}
-      tools=${html`<${Actions} process=${process} path=${path} member=${member} />`}>
+      tools=${html`<${Actions} process=${process} path=${path} member=${member} /><${Save} query=${query} path=${path} /><${JsonButton} query=${query} />`}>
       <${Ancestors} path=${path} process=${process.key} ancestors=${view.value?.ancestors} />
       ${member && html`<p class="member-facts"><span>${sentence(words(member.kind))}</span><${Badge} tone=${state.tone} icon=${state.icon}>${state.text}<//>
         ${run && html`<a href=${link("/run", { store: run.store, run: run.id })}>Run ${visible(run.id)}</a>`}
         ${member.children > 0 && html`<a href=${link("/tree", { process: process.key, path })}>${plural(member.children, "child", "children")}</a>`}</p>`}<//>
-    <div class="bar"><${Command} text=${memberCommand(process, "why", path)} /><${Save} query=${query} path=${path} /><${JsonButton} query=${query} /></div>
+    ${process.target && html`<div class="bar"><${Command} text=${memberCommand(process, "why", path)} /></div>`}
     <div class="member"><div class="member-main">
       <${Shown} of=${view} rows=${6}>${(value) => html`<${Now} value=${value} process=${process.key} />`}<//>
       ${member?.actor && html`<${Plots} process=${process.key} path=${path} />`}
