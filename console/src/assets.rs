@@ -47,13 +47,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "3838b5b66909d28f",
+        hash: "e8336e6511585bb9",
     },
     Asset {
         path: "/assets/css/runs.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__runs.css.gz"),
-        hash: "9fd60f7a4cfc9328",
+        hash: "cbbe393eb039bd1c",
     },
     Asset {
         path: "/assets/css/shell.css",
@@ -71,7 +71,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/dialog.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/dialog.js.gz"),
-        hash: "08f3dcbaf637ba22",
+        hash: "ed331df7104b4705",
     },
     Asset {
         path: "/assets/grid.js",
@@ -461,7 +461,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/text.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/text.js.gz"),
-        hash: "a55d671eb6296aa0",
+        hash: "c14eef3773fad8fe",
     },
     Asset {
         path: "/assets/theme.js",

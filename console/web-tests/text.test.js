@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, count, countAtLeast, nameOf, parentOf, pathsTo, plural, rate, short, visible } from "../web/text.js";
+import { bytes, count, countAtLeast, nameOf, parentOf, pathsTo, plural, rate, short, visible, visibleJson } from "../web/text.js";
 
 test("control characters, direction marks and broken pairs become visible", () => {
   assert.equal(visible("a\u0007b\u001b[31m"), "a\\u{7}b\\u{1b}[31m");
@@ -9,6 +9,12 @@ test("control characters, direction marks and broken pairs become visible", () =
   assert.equal(visible("ok 😀 ü\n", { lines: true }), "ok 😀 ü\n");
   assert.equal(visible("a\nb"), "a\\u{a}b");
   assert.equal(visible(null), "");
+});
+
+test("a JSON text stays JSON", () => {
+  const text = JSON.stringify({ a: "x\u202ey\u001b\ufeff", "\u200b": "\ud800" }, null, 2);
+  assert.doesNotMatch(visibleJson(text), /[\u202e\ufeff\u200b]/);
+  assert.deepEqual(JSON.parse(visibleJson(text)), JSON.parse(text));
 });
 
 test("numbers keep their digits where they are counted", () => {

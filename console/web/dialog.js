@@ -6,7 +6,7 @@ import { Button, CopyButton } from "./ui.js";
 import { Boundary, Shown } from "./states.js";
 import { useOnce } from "./live.js";
 import { place } from "./router.js";
-import { visible } from "./text.js";
+import { visible, visibleJson } from "./text.js";
 
 /** The open dialogs, the newest last: functions that render one. */
 const open = signal([]);
@@ -69,7 +69,7 @@ function JsonDialog({ query, onClose }) {
       const text = JSON.stringify(value, null, 2);
       return html`<div class="tools"><${CopyButton} kind="plain" text=${text}>Copy<//>
         <${Button} icon="save" onClick=${() => saveFile(new Blob([text], { type: "application/json" }), `${query.view}.json`)}>Save<//></div>
-        <pre class="block" tabindex="0" role="region" aria-label="JSON">${visible(text.length > 200_000 ? `${text.slice(0, 200_000)}\n…` : text, { lines: true })}</pre>`;
+        <pre class="block" tabindex="0" role="region" aria-label="JSON">${visibleJson(text.length > 200_000 ? `${text.slice(0, 200_000)}\n…` : text)}</pre>`;
     }}<//>
   <//>`;
 }

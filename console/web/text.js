@@ -13,6 +13,11 @@ export function visible(text, { lines = false } = {}) {
   });
 }
 
+/** Makes the same characters visible in a JSON text, which stays JSON. Line breaks stay. */
+export function visibleJson(text) {
+  return text.replace(ODD, (character) => (character === "\n" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`));
+}
+
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const ONE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
