@@ -1,8 +1,10 @@
-//! What `cargo xtask` shares with the programs it starts: steps, and a PostgreSQL server for tests.
+//! What `cargo xtask` shares with the programs it starts: steps, tools of the machine, and a
+//! PostgreSQL server for tests.
 
 pub mod postgres;
 pub mod run;
 pub mod step;
+pub mod tools;
 
 use std::path::{Path, PathBuf};
 

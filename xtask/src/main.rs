@@ -6,15 +6,16 @@
 //! - `suite`: the steps of `cargo xtask test`,
 //! - checks of the text: `promises`, `words`, `layers` (with `tokens`),
 //! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
-//! - the console's page: `vendor`, `assets`,
+//! - the console's page: `vendor`, `assets`, and its tests in `console`,
 //! - `demo`: kills the demo and checks that it recovers.
 //!
-//! The library has `step`, a check and its commands, `run`, which runs steps and reports them, and
-//! `postgres`, a server for tests.
+//! The library has `step`, a check and its commands, `run`, which runs steps and reports them,
+//! `tools`, programs that tests need, and `postgres`, a server for tests.
 
 mod api;
 mod assets;
 mod bundle;
+mod console;
 mod demo;
 mod deny;
 mod dependencies;
@@ -38,6 +39,12 @@ cargo xtask test [STEP..]      run all checks, or only the steps whose names beg
 cargo xtask api                write the public API of each library to its public-api.txt
 cargo xtask assets             compress the files of the console's page and list them
 cargo xtask bench [OPTION..]   run the benchmarks; bench/README.md lists the options
+cargo xtask console-figures    measure the console in a browser: 100,000 actors, a million records;
+                               --short measures less
+cargo xtask console-shots      take pictures of every view of the console
+cargo xtask console-soak [SECONDS]
+                               ten tabs and ten streams for some time (default 600 s): the memory of
+                               the program may not grow
 cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
                                --kills N (default 200), --store sqlite|postgres|both, --seed N,
                                --only mutants|exhaustive|random, --short
@@ -79,6 +86,10 @@ fn main() -> ExitCode {
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
         ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
+        ["console-figures", options @ ..] => console::measure(&root(), "figures.mjs", options),
+        ["console-shots"] => console::take_shots(&root()),
+        ["console-soak"] => console::measure(&root(), "soak.mjs", &[console::SOAK_SECONDS]),
+        ["console-soak", seconds] => console::measure(&root(), "soak.mjs", &[seconds]),
         ["picture"] => demo::draw(),
         ["postgres", command @ ..] => postgres::with_server(command),
         ["words", arguments @ ..] => words::report(&root(), arguments).map(|text| print!("{text}")),

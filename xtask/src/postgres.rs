@@ -4,6 +4,7 @@
 //! can kill it and start it again on the same folder and port.
 
 use crate::step::{Outcome, output_of, run_in_sight, without_package};
+use crate::tools::install;
 use std::env;
 use std::fs;
 use std::net::TcpListener;
@@ -140,18 +141,11 @@ fn programs() -> Result<PathBuf, String> {
     if let Some(folder) = find_programs() {
         return Ok(folder);
     }
-    // A new machine has no package list yet.
-    let installed = apt(&["install", "--yes", "--no-install-recommends", "postgresql"])
-        || apt(&["update"]) && apt(&["install", "--yes", "--no-install-recommends", "postgresql"]);
+    let installed = install("postgresql");
     if let Some(folder) = find_programs().filter(|_| installed) {
         return Ok(folder);
     }
     Err("PostgreSQL's server is missing: install it (Debian: `apt-get install postgresql`), or put `initdb` and `postgres` on the path".into())
-}
-
-fn apt(words: &[&str]) -> bool {
-    let done = Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive").output();
-    done.is_ok_and(|output| output.status.success())
 }
 
 fn find_programs() -> Option<PathBuf> {

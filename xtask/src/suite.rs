@@ -3,7 +3,7 @@
 //! The order is from cheap to expensive: text checks, lints, builds, tests, then what a user runs.
 //! All builds come before the tests: a step in the background must not lose its program.
 
-use crate::{api, assets, demo, deny, dependencies, layers, msrv, packages, promises, vendor, words};
+use crate::{api, assets, console, demo, deny, dependencies, layers, msrv, packages, promises, vendor, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         at_root("packages", root, packages::check),
         at_root("vendor", root, vendor::check),
         at_root("assets", root, assets::check),
+        at_root("page", root, console::test_page),
         Step::build("lint", with_lints(cargo(&["clippy"]).args(WITHOUT_BENCH).args(["--all-targets", "--all-features"]))),
         Step::build("lint-no-std", with_lints(&mut cargo(&["clippy", "--package", "pleach-core", "--no-default-features"]))),
         Step::build("lint-no-tokio", with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features"]))),
@@ -80,6 +81,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         at_root("msrv", root, msrv::check),
         at_root("api", root, api::check),
         Step::build("build-tests", all_tests(&mut cargo(&["test"])).arg("--no-run")),
+        Step::build("build-console", &mut console::build(&WITHOUT_BENCH)),
         Step::build("build-fuzz", &mut cargo(&["build", "--package", "pleach-fuzz"])),
         Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])),
         Step::build("build-examples", &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"])),
@@ -91,6 +93,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         ),
         Step::build("lint-bench", with_lints(&mut cargo(&["clippy", "--package", "pleach-bench", "--all-targets"]))),
         at_root("test", root, test),
+        at_root("console", root, console::test_in_browser),
         // It waits for processes and leases during most of its time.
         Step::command("crash", crash().arg("--short")).in_background(),
         Step::command("doc-test", cargo(&["test"]).args(WITHOUT_BENCH).args(["--all-features", "--doc"])),
