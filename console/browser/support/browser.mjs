@@ -57,6 +57,18 @@ export async function open(window, url, route = "/") {
   return page;
 }
 
+/** Goes to another view in the same page, as a link does, and forgets former faults. */
+export async function visit(page, route) {
+  page.faults = [];
+  await page.evaluate((href) => {
+    window.violations = [];
+    history.pushState(null, "", href);
+    dispatchEvent(new PopStateEvent("popstate"));
+    return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  }, route);
+  await settled(page);
+}
+
 /** Waits until the page shows something other than that it is loading. */
 export async function settled(page) {
   await page.waitForFunction(() => {

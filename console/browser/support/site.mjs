@@ -6,10 +6,16 @@ import { createInterface } from "node:readline";
 /** What the program printed, if `cargo xtask test console` started it. */
 const running = process.env.PLEACH_CONSOLE;
 
+/** A server for a second store, as `cargo xtask postgres` starts one. */
+const database = process.env.PLEACH_POSTGRES_URL;
+
+/** The keys of the stores that the program has. */
+export const stores = (running ? JSON.parse(running).postgres : database) ? ["s0", "s1"] : ["s0"];
+
 /** Returns the running program, or starts one. `stop` ends only one that was started here. */
-export async function site(...options) {
-  if (running && options.length === 0) return { ...JSON.parse(running), stop: async () => {} };
-  return start(...options);
+export async function site() {
+  if (running) return { ...JSON.parse(running), stop: async () => {} };
+  return start(...(database ? ["--postgres", database] : []));
 }
 
 /** Starts a program with these options. */
