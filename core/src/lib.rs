@@ -95,7 +95,10 @@ pub use dispatcher::{Clock, Dispatcher, Stalled, Step};
 pub use events::annotated::AnnotatedError;
 pub use events::cause::{Cause, Exit};
 pub use events::counts::Counts;
-pub use events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint, Recovery};
+pub use events::event::{
+    DeadLetter, DeadLetterReason, DecisionScope, Event, EventKinds, GaveUp, LONG_HANDLER_DEFAULT, Lint, Recovery,
+    SIBLINGS_LISTED_MAX,
+};
 pub use events::failure::{EscalationStage, FailureInfo, METADATA_MAX, UnexpectedExit};
 pub use events::give_ups::GIVE_UPS_KEPT_MAX;
 pub use events::health_report::{HEALTH_REPORTS_MAX, HealthReport, Problem};
@@ -122,6 +125,7 @@ pub use inspect::rates::{CountRates, RATES_TRACKED_DEFAULT, RateSampler, Rates};
 pub use inspect::snapshot::{
     SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
 };
+pub use inspect::supervision::SupervisionInfo;
 pub use mailbox::send_error::SendError;
 pub use mailbox::{MAILBOX_CAPACITY_DEFAULT, Mailbox, Priority, PriorityEnvelope};
 pub use routing::pool::Pool;
@@ -155,7 +159,7 @@ pub use tree::supervision::sink::{
     CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,
     SINK_ATTEMPTS_MAX,
 };
-pub use tree::supervision::strategy::{AlwaysRestart, OneForAll, OneForOne, RestForOne, SupervisorStrategy};
+pub use tree::supervision::strategy::{AlwaysRestart, OneForAll, OneForOne, RestForOne, StrategyInfo, SupervisorStrategy};
 pub use tree::supervision::unhandled::{ESCALATIONS_KEPT_MAX, Escalations};
 pub use tree::task::{LaunchError, Outcome, Task};
 pub use tree::token::{CancelToken, Cancelled};

@@ -34,7 +34,7 @@ async fn heal(events: &mut EventSubscription) -> u32 {
     let mut counted = 0;
     while let Some(event) = events.next().await {
         match event {
-            Event::Decided { failure, directive } => {
+            Event::Decided { failure, directive, .. } => {
                 counted = failure.restarts();
                 println!("{}: {} => {directive:?}, {counted} in {:?}", failure.path(), failure.reason(), failure.window());
             }

@@ -23,6 +23,6 @@
 //! ```
 
 pub use pleach_core::{
-    DeadLetter, DeadLetterReason, Event, EventHub, EventKinds, EventSubscription, GaveUp, LONG_HANDLER_DEFAULT, Lint,
-    ListenerHandle, Recovery, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
+    DeadLetter, DeadLetterReason, DecisionScope, Event, EventHub, EventKinds, EventSubscription, GaveUp, LONG_HANDLER_DEFAULT,
+    Lint, ListenerHandle, Recovery, SIBLINGS_LISTED_MAX, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
 };

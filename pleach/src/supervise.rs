@@ -34,6 +34,6 @@ pub use pleach_core::{
     AlwaysRestart, AnnotatedError, ChildError, CompositeEscalationSink, CustomEscalationSink, ESCALATIONS_KEPT_MAX,
     EscalationSink, EscalationStage, Escalations, ExponentialBackoff, FailureInfo, Guardian, METADATA_MAX, OneForAll,
     OneForOne, ParentSink, REFUSED_KEPT_MAX, RESTART_LIMIT_DEFAULT, RESTART_LIMIT_MAX, Reach, Reason, RestForOne,
-    RestartLimitScope, RestartPolicy, RestartRules, RootEscalationSink, SINK_ATTEMPTS_MAX, Supervisor, SupervisorDirective,
-    SupervisorStrategy, UnexpectedExit,
+    RestartLimitScope, RestartPolicy, RestartRules, RootEscalationSink, SINK_ATTEMPTS_MAX, StrategyInfo, Supervisor,
+    SupervisorDirective, SupervisorStrategy, UnexpectedExit,
 };

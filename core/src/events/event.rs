@@ -70,6 +70,8 @@ pub enum Event {
         failure: FailureInfo,
         /// The directive after the child's restart policy and the restart limit were applied.
         directive: SupervisorDirective,
+        /// By which strategy it was decided, and which siblings are affected.
+        scope: DecisionScope,
     },
     /// A supervisor exceeded its restart limit and stops its children.
     GaveUp(GaveUp),
@@ -217,6 +219,31 @@ impl fmt::Display for GaveUp {
         write!(f, "supervisor {supervisor} gave up after {restarts} restarts in {window:?}; {stopped} {children} stopped")
     }
 }
+
+/// By which strategy a supervisor decided, and which siblings of the failed child are affected; part
+/// of [`Event::Decided`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DecisionScope {
+    /// The [name](crate::StrategyInfo::name) of the strategy, or `default` without one.
+    pub strategy: &'static str,
+    /// The siblings that stop, or restart together with the child, in start order: at most
+    /// [`SIBLINGS_LISTED_MAX`].
+    pub siblings: Vec<ActorPath>,
+    /// How many further siblings are not listed.
+    pub siblings_left_out: usize,
+}
+
+impl DecisionScope {
+    pub(crate) fn new(strategy: &'static str, siblings: impl Iterator<Item = ActorPath>) -> Self {
+        let mut siblings = siblings;
+        let listed = siblings.by_ref().take(SIBLINGS_LISTED_MAX).collect();
+        Self { strategy, siblings: listed, siblings_left_out: siblings.count() }
+    }
+}
+
+/// How many siblings a [`DecisionScope`] lists at most.
+pub const SIBLINGS_LISTED_MAX: usize = 32;
 
 /// A message that was accepted and not handled.
 #[derive(Clone, Debug)]

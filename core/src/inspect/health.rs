@@ -4,9 +4,10 @@ use crate::events::event::GaveUp;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
 use crate::inspect::display::Short;
-use crate::inspect::health_check;
+use crate::inspect::{health_check, info};
 use crate::tree::member::Member;
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -53,6 +54,9 @@ pub enum HealthReason {
         stopped: u64,
         /// How many siblings continue.
         left: u64,
+        /// Why the child failed the last time, shortened to 512 characters.
+        #[cfg_attr(feature = "serde", serde(default))]
+        reason: String,
         /// How long ago it happened.
         #[cfg_attr(feature = "serde", serde(rename = "ago_us", with = "crate::inspect::serde_impls::micros"))]
         ago: Duration,
@@ -169,8 +173,9 @@ impl HealthReason {
 
 impl HealthReason {
     pub(super) fn of_give_up(gave_up: GaveUp, ago: Duration) -> Self {
-        let GaveUp { supervisor, child, restarts, window, stopped, left, .. } = gave_up;
-        Self::GaveUp { supervisor, child, restarts, window, stopped: stopped as u64, left: left as u64, ago }
+        let GaveUp { supervisor, child, restarts, window, stopped, left, failure } = gave_up;
+        let (stopped, left, reason) = (stopped as u64, left as u64, info::reason_text(&failure));
+        Self::GaveUp { supervisor, child, restarts, window, stopped, left, reason, ago }
     }
 
     pub(super) fn of_unhandled(first: &FailureInfo, count: u64) -> Self {
@@ -179,52 +184,81 @@ impl HealthReason {
     }
 }
 
-impl fmt::Display for HealthReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl HealthReason {
+    /// Returns what follows from the problem, in words. `None` if that is not known.
+    pub fn consequence(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::GaveUp { left: 0, stopped: 1, .. } => "its only child stopped and stays stopped".into(),
+            Self::GaveUp { left: 0, stopped, .. } => format!("{stopped} children stopped and stay stopped").into(),
+            Self::GaveUp { left: 1, .. } => "that child stays stopped, 1 other continues".into(),
+            Self::GaveUp { left, .. } => format!("that child stays stopped, {left} others continue").into(),
+            Self::PoolShort { workers: 0, .. } => "it accepts no message".into(),
+            Self::PoolShort { .. } => "it is slower".into(),
+            Self::MailboxFull { .. } => "senders wait or fail".into(),
+            Self::HandlerStuck { .. } => "it handles nothing else".into(),
+            Self::UnhandledFailures { .. } => "what failed is not restarted".into(),
+            Self::Reported { blocks_readiness: true, .. } => "the system is not ready for work".into(),
+            Self::Reported { .. } | Self::More { .. } | Self::Unknown => return None,
+        })
+    }
+
+    /// Returns what a person can do about the problem. `None` if the member that reported it did
+    /// not say.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        Some(match self {
+            Self::GaveUp { .. } => "remove the cause of the failures, then start it again".into(),
+            Self::PoolShort { workers: 0, .. } => "resize it or restart it".into(),
+            Self::PoolShort { .. } => "resize it to start the missing ones".into(),
+            Self::MailboxFull { .. } => "make its handler faster, add workers, or send less".into(),
+            Self::HandlerStuck { waits_for: Some(on), .. } => format!("it waits for {on}: look there first").into(),
+            Self::HandlerStuck { .. } => "set a timeout in its handler, or restart it".into(),
+            Self::UnhandledFailures { .. } => "set `on_root_failure`, or read `take_escalations`".into(),
+            Self::Reported { advice, .. } if advice.is_empty() => return None,
+            Self::Reported { advice, .. } => advice.clone().into(),
+            Self::More { .. } => "list the tree to see them".into(),
+            Self::Unknown => "use a newer version to read it".into(),
+        })
+    }
+
+    /// Writes what is wrong, without consequence and advice.
+    fn write_what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::GaveUp { supervisor, child, restarts, window, stopped, left, ago } => {
+            Self::GaveUp { supervisor, child, restarts, window, ago, .. } => {
                 let (window, ago) = (Short(*window), Short(*ago));
-                write!(f, "supervisor {supervisor} gave up on {child} {ago} ago after {restarts} restarts in {window}; ")?;
-                match (left, stopped) {
-                    (0, 1) => f.write_str("its only child stopped and stays stopped; "),
-                    (0, stopped) => write!(f, "{stopped} children stopped and stay stopped; "),
-                    (1, _) => f.write_str("that child stays stopped, 1 other continues; "),
-                    (left, _) => write!(f, "that child stays stopped, {left} others continue; "),
-                }?;
-                f.write_str("remove the cause of the failures, then start it again")
+                write!(f, "supervisor {supervisor} gave up on {child} {ago} ago after {restarts} restarts in {window}")
             }
-            Self::PoolShort { path, workers: 0, size } => {
-                write!(f, "pool {path} has none of its {size} workers and accepts no message; resize it or restart it")
-            }
-            Self::PoolShort { path, workers, size } => {
-                write!(f, "pool {path} has {workers} of {size} workers, so it is slower; resize it to start the missing ones")
-            }
+            Self::PoolShort { path, workers: 0, size } => write!(f, "pool {path} has none of its {size} workers"),
+            Self::PoolShort { path, workers, size } => write!(f, "pool {path} has {workers} of {size} workers"),
             Self::MailboxFull { path, queued, waiting_senders, for_at_least } => {
                 let full_for = Short(*for_at_least);
                 write!(
                     f,
-                    "mailbox of {path} has been full for at least {full_for} ({queued} queued, {waiting_senders} senders wait); "
-                )?;
-                f.write_str("senders wait or fail; make its handler faster, add workers, or send less")
+                    "mailbox of {path} has been full for at least {full_for} ({queued} queued, {waiting_senders} senders wait)"
+                )
             }
-            Self::HandlerStuck { path, message_type, waits_for, for_at_least } => {
-                let stuck_for = Short(*for_at_least);
-                write!(f, "{path} has worked on one {message_type} for at least {stuck_for} and handles nothing else; ")?;
-                match waits_for {
-                    Some(on) => write!(f, "it waits for {on}: look there first"),
-                    None => f.write_str("set a timeout in its handler, or restart it"),
-                }
+            Self::HandlerStuck { path, message_type, for_at_least, .. } => {
+                write!(f, "{path} has worked on one {message_type} for at least {}", Short(*for_at_least))
             }
             Self::UnhandledFailures { count, origin, reason } => {
                 let failures = if *count == 1 { "failure" } else { "failures" };
-                write!(f, "{count} {failures} reached the root and nothing handled them, first {origin}: {reason}; ")?;
-                f.write_str("what failed is not restarted; set `on_root_failure`, or read `take_escalations`")
+                write!(f, "{count} {failures} reached the root and nothing handled them, first {origin}: {reason}")
             }
-            Self::Reported { source, text, advice, .. } if advice.is_empty() => write!(f, "{source}: {text}"),
-            Self::Reported { source, text, advice, .. } => write!(f, "{source}: {text}; {advice}"),
-            Self::More { count } => write!(f, "{count} further problems are not listed; list the tree to see them"),
-            Self::Unknown => f.write_str("a problem of a kind that this version does not know; use a newer one to read it"),
+            Self::Reported { source, text, .. } => write!(f, "{source}: {text}"),
+            Self::More { count } => write!(f, "{count} further problems are not listed"),
+            Self::Unknown => f.write_str("a problem of a kind that this version does not know"),
         }
+    }
+}
+
+impl fmt::Display for HealthReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_what(f)?;
+        match self {
+            // The text of a report says the consequence itself.
+            Self::Reported { .. } => Ok(()),
+            _ => self.consequence().map_or(Ok(()), |consequence| write!(f, "; {consequence}")),
+        }?;
+        self.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
     }
 }
 

@@ -308,7 +308,7 @@ fn activity(node: &Node, facts: &MemberFacts, of_node: &NodeFacts, now: Instant)
 }
 
 /// Returns the restarts of a member that its parent may restart.
-fn restarts(node: &Node, kind: MemberKind, now: Instant) -> Option<RestartInfo> {
+pub(super) fn restarts(node: &Node, kind: MemberKind, now: Instant) -> Option<RestartInfo> {
     let is_restartable = matches!(kind, MemberKind::Actor | MemberKind::Supervisor | MemberKind::Pool);
     let parent = node.parent().filter(|_| is_restartable && node.policy() != RestartPolicy::Temporary)?.node();
     let rules = rules_of(parent);
@@ -340,7 +340,7 @@ impl From<ActorFacts> for ActorInfo {
 impl LastFailure {
     fn of(failure: &FailureInfo, now: Instant) -> Self {
         Self {
-            reason: shortened(&failure_text(failure)),
+            reason: reason_text(failure),
             origin: failure.origin().clone(),
             incarnation: failure.incarnation(),
             message: failure.message().map(shortened),
@@ -349,10 +349,10 @@ impl LastFailure {
     }
 }
 
-/// Formats the reason, which is user code: a panic in it becomes a text.
-fn failure_text(failure: &FailureInfo) -> String {
+/// Formats the reason, which is user code: a panic in it becomes a text. A long one is shortened.
+pub(super) fn reason_text(failure: &FailureInfo) -> String {
     let text = crate::base::catch::catch(|| failure.reason().to_string());
-    text.unwrap_or_else(|_| String::from("(the error panicked while it was formatted)"))
+    shortened(&text.unwrap_or_else(|_| String::from("(the error panicked while it was formatted)")))
 }
 
 fn shortened(text: &str) -> String {

@@ -9,6 +9,7 @@
 //! | `cursor` | where the next page begins, as text |
 //! | `display` | values as text: one line per member, indented |
 //! | `any_ref` | the same for one member, and what a user may order it to do |
+//! | `supervision` | what would follow a failure of a member |
 //! | `rates` | messages per second, from counts that exist anyway |
 //! | `health` | the health of a system, with reasons, as a value |
 //! | `health_check` | finds the reasons: kept events, and a look at members |
@@ -31,3 +32,4 @@ pub(crate) mod rates;
 #[cfg(feature = "serde")]
 pub(crate) mod serde_impls;
 pub(crate) mod snapshot;
+pub(crate) mod supervision;

@@ -1,11 +1,13 @@
 //! [`Client`]: a connection to the inspection socket of a process.
 
+use crate::inspect::event_info::Followed;
 use crate::inspect::options::InspectAction;
 use crate::inspect::protocol::{
-    Failure, Follow, Followed, Hello, Line, Operation, PROTOCOL_VERSION, Request, Rows, RowsRequest, SnapshotRequest, Target,
-    Top, TopRequest, Why,
+    Failure, Follow, Hello, Line, Operation, PROTOCOL_VERSION, Request, Rows, RowsRequest, SnapshotRequest, Target, Top,
+    TopRequest, Why,
 };
 use crate::inspect::stream::{ReadHalf, Stream, WriteHalf};
+use crate::inspect::supervision::Supervision;
 use crate::inspect::{Health, MemberInfo, Rates, Snapshot};
 use pleach_core::ActorPath;
 use serde::Deserialize;
@@ -128,6 +130,15 @@ impl Client {
     /// [`ClientError::Refused`] with code `not_found` if no member has the path.
     pub async fn why(&mut self, path: &ActorPath) -> Result<Why, ClientError> {
         self.call(Operation::Why(target(path))).await
+    }
+
+    /// Returns what would follow a failure of a member now: policy, strategy, limit and siblings.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with code `not_found` if no member has the path, and with code
+    /// `bad_request` from a process that does not know this request.
+    pub async fn supervision(&mut self, path: &ActorPath) -> Result<Supervision, ClientError> {
+        self.call(Operation::Supervision(target(path))).await
     }
 
     /// Returns the health of the system, with reasons.

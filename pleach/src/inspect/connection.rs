@@ -10,11 +10,12 @@
 //! the next.
 
 use crate::events::{Event, ListenerHandle};
-use crate::inspect::events::{EventText, FollowedKinds, path_of, unix_micros};
+use crate::inspect::event_info::EventInfo;
+use crate::inspect::events::{FollowedKinds, described, path_of, unix_micros};
 use crate::inspect::health_watch::{HealthWatch, LOOK_EVERY};
 use crate::inspect::inspector;
 use crate::inspect::options::REQUEST_LEN_MAX;
-use crate::inspect::protocol::{EventInfo, Failure, Follow, Line, Operation, Request};
+use crate::inspect::protocol::{Failure, Follow, Line, Operation, Request};
 use crate::inspect::serve::Inspected;
 use crate::inspect::server;
 use crate::inspect::stream::{ReadHalf, Stream, WriteHalf};
@@ -185,8 +186,12 @@ impl Connection {
         if self.following.is_none() || !self.send_missed(cx).await {
             return;
         }
-        let EventText { kind, path, text } = EventText::of(event);
-        self.send_info(kind, path, text, cx).await;
+        let mut info = described(event);
+        if let Some(failure) = info.failure.as_mut().filter(|failure| failure.message.is_some()) {
+            let member = self.inspected.root.lookup_any(&failure.origin).and_then(|origin| origin.info().actor);
+            failure.message_type = member.map(|actor| actor.message_type.into_owned());
+        }
+        self.send_info(info, cx).await;
     }
 
     /// Sends what has changed in the health, and looks again later.
@@ -198,7 +203,7 @@ impl Connection {
             return;
         }
         for (kind, path, text) in changes {
-            if !self.send_info(kind, path, text, cx).await {
+            if !self.send_info(EventInfo::new(kind, path, text), cx).await {
                 return;
             }
         }
@@ -206,9 +211,9 @@ impl Connection {
     }
 
     /// Sends one event. Returns false if the connection is closed.
-    async fn send_info(&mut self, kind: &str, path: Option<ActorPath>, text: String, cx: &Context<Self>) -> bool {
+    async fn send_info(&mut self, mut info: EventInfo, cx: &Context<Self>) -> bool {
         self.seq += 1;
-        let info = EventInfo { seq: self.seq, unix_us: unix_micros(), kind: kind.to_string(), path, text };
+        (info.seq, info.unix_us) = (self.seq, unix_micros());
         self.write(&Line { event: Some(info), ..Line::default() }, cx).await
     }
 

@@ -1,30 +1,116 @@
 //! Events of a system as values, for clients that follow them.
 
-use crate::events::{Event, EventKinds, Lint, Recovery};
+use crate::events::{DeadLetter, DeadLetterReason, DecisionScope, Event, EventKinds, Lint, Recovery};
+use crate::inspect::event_info::{DeadLetterDetails, DecisionDetails, EventInfo, FailureDetails};
 use crate::inspect::protocol::{EVENT_KINDS, EVENT_KINDS_DEFAULT, Failure};
-use pleach_core::{ActorPath, Cause, Exit, FailureInfo, SupervisorDirective};
-use std::time::{SystemTime, UNIX_EPOCH};
+use pleach_core::{ActorPath, Cause, Exit, FailureInfo, METADATA_MAX, SupervisorDirective};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest text of an event, in characters. A longer one is shortened.
+/// The longest text or reason of an event, in characters. A longer one is shortened.
 const TEXT_LEN_MAX: usize = 2_048;
 
-/// What of an event travels to clients.
-pub(super) struct EventText {
-    pub(super) kind: &'static str,
-    pub(super) path: Option<ActorPath>,
-    pub(super) text: String,
+/// The longest message of a failure or dead letter, and the longest part of its metadata, in
+/// characters.
+const MESSAGE_LEN_MAX: usize = 512;
+const METADATA_LEN_MAX: usize = 256;
+
+/// Describes an event, without its number and time. Texts of the program are shortened; message
+/// contents are described only as the program's `Props::describe` describes them.
+pub(super) fn described(event: &Event) -> EventInfo {
+    let (kind, path) = (kind_of(event), path_of(event).cloned());
+    // It can contain the text of a user's error, which may panic.
+    let text = pleach_core::catch_panic(|| text_of(event))
+        .unwrap_or_else(|_| format!("{kind}; the error panicked when its text was asked for"));
+    let mut info = EventInfo::new(kind, path, shortened(text, TEXT_LEN_MAX));
+    match event {
+        Event::Failed(failure) | Event::Unhandled(failure) => info.failure = Some(FailureDetails::of(failure)),
+        Event::GaveUp(gave_up) => info.failure = Some(FailureDetails::of(&gave_up.failure)),
+        Event::Decided { failure, directive, scope } => {
+            info.failure = Some(FailureDetails::of(failure));
+            info.decision = Some(DecisionDetails::of(failure, *directive, scope));
+        }
+        Event::DeadLetter(letter) => info.dead_letter = Some(DeadLetterDetails::of(letter)),
+        _ => {}
+    }
+    info
 }
 
-impl EventText {
-    /// Describes an event. Texts of the program are shortened; message contents are described only
-    /// as the program's `Props::describe` describes them.
-    pub(super) fn of(event: &Event) -> Self {
-        let (kind, path) = (kind_of(event), path_of(event).cloned());
-        // It can contain the text of a user's error, which may panic.
-        let text = pleach_core::catch_panic(|| text_of(event))
-            .unwrap_or_else(|_| format!("{kind}; the error panicked when its text was asked for"));
-        Self { kind, path, text: shortened(text) }
+impl EventInfo {
+    /// An event without details, number and time.
+    pub(super) fn new(kind: &str, path: Option<ActorPath>, text: String) -> Self {
+        let kind = kind.to_string();
+        Self { seq: 0, unix_us: 0, kind, path, text, failure: None, decision: None, dead_letter: None }
     }
+}
+
+impl FailureDetails {
+    fn of(failure: &FailureInfo) -> Self {
+        let reason = pleach_core::catch_panic(|| failure.reason().to_string())
+            .unwrap_or_else(|_| "the error panicked when its text was asked for".to_string());
+        let pair = |(key, value): (&String, &String)| {
+            (shortened(key.clone(), METADATA_LEN_MAX), shortened(value.clone(), METADATA_LEN_MAX))
+        };
+        Self {
+            reason: shortened(reason, TEXT_LEN_MAX),
+            origin: failure.origin().clone(),
+            message: failure.message().map(|message| shortened(message.to_string(), MESSAGE_LEN_MAX)),
+            message_type: None,
+            incarnation: failure.incarnation(),
+            metadata: failure.metadata().iter().take(METADATA_MAX).map(pair).collect(),
+        }
+    }
+}
+
+impl DecisionDetails {
+    fn of(failure: &FailureInfo, directive: SupervisorDirective, scope: &DecisionScope) -> Self {
+        Self {
+            directive: directive_name(directive).to_string(),
+            supervisor: failure.path().parent().unwrap_or_default(),
+            strategy: scope.strategy.to_string(),
+            restarts: failure.restarts(),
+            limit: failure.restart_limit(),
+            window_us: micros(failure.window()),
+            delay_us: failure.restart_delay().map(micros),
+            also: scope.siblings.clone(),
+            also_left_out: scope.siblings_left_out as u64,
+        }
+    }
+}
+
+impl DeadLetterDetails {
+    fn of(letter: &DeadLetter) -> Self {
+        let reason = match letter.reason {
+            DeadLetterReason::Stopped => "stopped",
+            DeadLetterReason::Cancelled => "cancelled",
+            DeadLetterReason::Failed => "failed",
+            DeadLetterReason::DroppedNewest => "dropped_newest",
+            DeadLetterReason::DroppedOldest => "dropped_oldest",
+            DeadLetterReason::Conflated => "conflated",
+            DeadLetterReason::HandlerFailed => "handler_failed",
+            _ => "other",
+        };
+        Self {
+            message: shortened(letter.message.to_string(), MESSAGE_LEN_MAX),
+            message_type: shortened(letter.message_type.to_string(), MESSAGE_LEN_MAX),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Returns the name of a directive in the protocol.
+pub(super) fn directive_name(directive: SupervisorDirective) -> &'static str {
+    match directive {
+        SupervisorDirective::Resume => "resume",
+        SupervisorDirective::Restart => "restart",
+        SupervisorDirective::Stop => "stop",
+        SupervisorDirective::Escalate => "escalate",
+        _ => "other",
+    }
+}
+
+/// Returns a duration in whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Returns the name of an event's kind.
@@ -59,7 +145,7 @@ fn text_of(event: &Event) -> String {
         Event::Resumed { path } => format!("{path} was resumed"),
         Event::Ended { path, exit } => format!("{path} ended: {}", exit_text(exit)),
         Event::Failed(failure) => failure.to_string(),
-        Event::Decided { failure, directive } => decision_text(failure, *directive),
+        Event::Decided { failure, directive, .. } => decision_text(failure, *directive),
         Event::GaveUp(gave_up) => gave_up.to_string(),
         Event::Unhandled(failure) => format!("unhandled: {failure}"),
         Event::DeadLetter(letter) => letter.to_string(),
@@ -142,8 +228,8 @@ fn lint_path(lint: &Lint) -> Option<&ActorPath> {
     }
 }
 
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(TEXT_LEN_MAX) {
+fn shortened(text: String, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -33,6 +33,8 @@ mod client;
 #[cfg(all(feature = "inspect", unix))]
 mod connection;
 #[cfg(all(feature = "inspect", unix))]
+mod event_info;
+#[cfg(all(feature = "inspect", unix))]
 mod events;
 #[cfg(all(feature = "inspect", unix))]
 mod health_watch;
@@ -55,10 +57,14 @@ mod socket_file;
 #[cfg(all(feature = "inspect", unix))]
 mod stream;
 #[cfg(all(feature = "inspect", unix))]
+mod supervision;
+#[cfg(all(feature = "inspect", unix))]
 mod why;
 
 #[cfg(all(feature = "inspect", unix))]
 pub use client::{Client, ClientError};
+#[cfg(all(feature = "inspect", unix))]
+pub use event_info::{DeadLetterDetails, DecisionDetails, EventInfo, FailureDetails, Followed};
 #[cfg(all(feature = "inspect", unix))]
 pub use inspector::Inspector;
 #[cfg(all(feature = "inspect", unix))]
@@ -70,10 +76,12 @@ pub use pleach_core::{
     ActionError, Activity, ActorInfo, Children, CountRates, Cursor, CursorError, GIVE_UPS_KEPT_MAX, HEALTH_REPORTS_MAX, Health,
     HealthLimits, HealthReason, HealthReport, LastFailure, MemberInfo, MemberKind, Problem, RATES_TRACKED_DEFAULT, RateSampler,
     Rates, RestartInfo, SNAPSHOT_DEPTH_MAX, SNAPSHOT_LIMIT_DEFAULT, SNAPSHOT_LIMIT_MAX, Snapshot, SnapshotError, SnapshotQuery,
-    WaitInfo, WaitKind,
+    SupervisionInfo, WaitInfo, WaitKind,
 };
 #[cfg(all(feature = "inspect", unix))]
 pub use protocol::{
-    EventInfo, Failure, Followed, Hello, PROTOCOL_VERSION, Row, Rows, RowsRequest, SnapshotRequest, SocketStats, Top, TopBy,
-    TopRequest, TopRow, TopSums, Waiter, Why,
+    Failure, Hello, PROTOCOL_VERSION, Row, Rows, RowsRequest, SnapshotRequest, SocketStats, Top, TopBy, TopRequest, TopRow,
+    TopSums, Waiter, Why,
 };
+#[cfg(all(feature = "inspect", unix))]
+pub use supervision::Supervision;

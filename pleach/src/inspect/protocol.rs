@@ -7,6 +7,7 @@
 //! Versions: fields and operations may be added within a version, so readers ignore what they do
 //! not know. Everything else changes [`PROTOCOL_VERSION`].
 
+use crate::inspect::event_info::EventInfo;
 use crate::inspect::options::InspectAction;
 use crate::inspect::{HealthReason, MemberInfo, MemberKind, WaitInfo};
 use pleach_core::{ActorPath, Counts};
@@ -71,6 +72,7 @@ pub(super) enum Operation {
     Member(Target),
     Top(TopRequest),
     Why(Target),
+    Supervision(Target),
     Health,
     Rates(Target),
     Follow(Follow),
@@ -245,6 +247,16 @@ pub struct TopSums {
     pub members: u64,
     /// How many accepted messages are queued.
     pub queued: u64,
+    /// How many accepted messages are stashed.
+    #[serde(default)]
+    pub stashed: u64,
+    /// How many accepted messages are being handled.
+    #[serde(default)]
+    pub in_handler: u64,
+    /// Accepted messages that are nowhere: neither settled, queued, stashed nor in a handler. 0 adds
+    /// up. A member whose counts change while they are read is read again.
+    #[serde(default)]
+    pub difference: i64,
     /// How many sends wait for room in a mailbox.
     pub waiting_senders: u64,
     /// What became of the messages of these members so far.
@@ -331,32 +343,6 @@ pub(super) const EVENT_KINDS: [&str; 11] = [
     "health",
     "lints",
 ];
-
-/// An event of the system, as a client sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct EventInfo {
-    /// Counts the events of this connection, including missed ones.
-    pub seq: u64,
-    /// When it was sent, in microseconds since 1970-01-01 UTC.
-    pub unix_us: u64,
-    /// What happened, such as `restarted` or `gave_up`.
-    pub kind: String,
-    /// The member that it is about, if it is about one.
-    pub path: Option<ActorPath>,
-    /// The event in words, for people.
-    pub text: String,
-}
-
-/// What a client that follows events receives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Followed {
-    /// An event of the system that is followed.
-    Event(EventInfo),
-    /// This many events were left out here, because the client read too slowly.
-    Missed(u64),
-}
 
 /// An error that the server answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,9 @@ use crate::inspect::options::{InspectAction, InspectOptions};
 use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, SnapshotRequest, SocketStats, Target};
 use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
-use crate::inspect::{ActionError, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
-use pleach_core::{AnyRef, RootContext, Runtime, System};
+use crate::inspect::supervision::Supervision;
+use crate::inspect::{ActionError, ActorInfo, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
+use pleach_core::{AnyRef, Counts, RootContext, Runtime, System};
 use serde::Serialize;
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -94,6 +95,7 @@ impl Inspected {
             Operation::Member(target) => to_value(&self.find(&target)?.info()),
             Operation::Top(request) => self.top(request).await,
             Operation::Why(target) => to_value(&self.why(&target).await?),
+            Operation::Supervision(target) => to_value(&Supervision::of(&self.find(&target)?)),
             Operation::Health => to_value(&self.root.health()),
             Operation::Rates(target) => self.rates(&target).await,
             Operation::Stop(target) => self.act(InspectAction::Stop, &target, |member| {
@@ -176,7 +178,7 @@ impl Inspected {
             let page = self.root.snapshot(&query).map_err(|error| not_found(&error))?;
             compared += page.members.len() as u64;
             for member in page.members.into_iter().filter(is_wanted) {
-                add(&mut sums, &member);
+                sums.add(&self.root, &member);
                 best.offer(key(by, &member, sampler.as_ref()), member);
             }
             match page.next {
@@ -270,12 +272,47 @@ impl Best {
     }
 }
 
-fn add(sums: &mut TopSums, member: &MemberInfo) {
-    sums.members += 1;
-    if let Some(actor) = &member.actor {
-        sums.queued += actor.queued;
-        sums.waiting_senders += actor.waiting_senders;
-        sums.counts += actor.counts;
+/// How often the counts of a member are read again if they do not add up: its task may count while
+/// they are read.
+const READ_AGAIN: usize = 8;
+
+impl TopSums {
+    fn add(&mut self, root: &RootContext, member: &MemberInfo) {
+        self.members += 1;
+        let Some(actor) = &member.actor else { return };
+        let mut rest = Rest::of(actor);
+        for _ in 0..READ_AGAIN {
+            if rest.difference == 0 {
+                break;
+            }
+            // A member that has ended meanwhile has settled all its messages.
+            let again = root.lookup_any(&member.path).filter(|again| again.id().get() == member.id);
+            rest = again.and_then(|again| again.info().actor).map_or(Rest::default(), |actor| Rest::of(&actor));
+        }
+        self.queued += actor.queued;
+        self.stashed += actor.stashed;
+        self.in_handler += rest.in_handler;
+        self.difference += rest.difference;
+        self.waiting_senders += actor.waiting_senders;
+        self.counts += actor.counts;
+    }
+}
+
+/// Accepted messages of an actor that are not settled, queued or stashed: one in the handler, and
+/// what does not add up.
+#[derive(Default)]
+struct Rest {
+    in_handler: u64,
+    difference: i64,
+}
+
+impl Rest {
+    fn of(actor: &ActorInfo) -> Self {
+        let Counts { accepted, handled, failed, dead_lettered } = actor.counts;
+        let known = handled + failed + dead_lettered + actor.queued + actor.stashed;
+        let rest = i64::try_from(i128::from(accepted) - i128::from(known)).unwrap_or(i64::MAX);
+        let in_handler = rest.clamp(0, 1);
+        Self { in_handler: in_handler.unsigned_abs(), difference: rest - in_handler }
     }
 }
 

@@ -93,7 +93,7 @@ impl SystemLog {
                 }
                 return;
             }
-            Event::Decided { failure, directive } => self.write_decision(failure, *directive),
+            Event::Decided { failure, directive, .. } => self.write_decision(failure, *directive),
             Event::GaveUp(gave_up) => self.write_gave_up(gave_up),
             Event::Unhandled(failure) => self.write_unhandled(failure),
             Event::Lint(lint) => self.write_lint(lint),

@@ -153,7 +153,7 @@ fn o2_pool_without_all_its_workers_is_a_reason() {
     let health = system.health();
     assert!(health.reasons().iter().any(|reason| matches!(reason, HealthReason::GaveUp { left: 2, .. })), "{health}");
     let short = health.reasons().iter().find(|reason| matches!(reason, HealthReason::PoolShort { workers: 2, size: 3, .. }));
-    let expected = "pool /user/pool has 2 of 3 workers, so it is slower; resize it to start the missing ones";
+    let expected = "pool /user/pool has 2 of 3 workers; it is slower; resize it to start the missing ones";
     assert_eq!(short.expect("a short pool").to_string(), expected);
     pool.resize(3).unwrap();
     sim.settle();
@@ -198,7 +198,7 @@ fn o2_stuck_handler_is_a_reason_after_the_limit() {
     sim.run(sim.sleep(seconds(3)));
     let text = only(&system.health()).to_string();
     assert!(
-        text.starts_with("/user/actor has worked on one ") && text.contains("for at least 3.0s and handles nothing else"),
+        text.starts_with("/user/actor has worked on one ") && text.contains("for at least 3.0s; it handles nothing else"),
         "{text}"
     );
     gate.open();

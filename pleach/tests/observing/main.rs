@@ -14,6 +14,8 @@ mod socket_actions;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_clients;
 #[cfg(all(feature = "inspect", unix))]
+mod socket_details;
+#[cfg(all(feature = "inspect", unix))]
 mod socket_file;
 #[cfg(all(feature = "inspect", unix))]
 mod socket_folder;

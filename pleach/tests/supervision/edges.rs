@@ -25,7 +25,7 @@ fn decisions(system: &ActorSystem) -> Log<(String, SupervisorDirective, u32)> {
     let log = Log::new();
     let seen = log.clone();
     system.on_event(move |event| {
-        if let Event::Decided { failure, directive } = event {
+        if let Event::Decided { failure, directive, .. } = event {
             seen.push((failure.path().to_string(), *directive, failure.restarts()));
         }
     });

@@ -173,7 +173,7 @@ fn s7_failure_has_all_its_details() {
         let decided = Log::new();
         let log = decided.clone();
         system.on_event(move |event| {
-            if let Event::Decided { failure, directive } = event {
+            if let Event::Decided { failure, directive, .. } = event {
                 log.push((failure.clone(), *directive));
             }
         });

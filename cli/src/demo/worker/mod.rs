@@ -148,7 +148,7 @@ fn observe(system: &ActorSystem, cast: &Cast, notes: &Notes) -> Arc<Observed> {
     let (seen, cast, notes) = (Arc::clone(&observed), cast.clone(), notes.clone());
     system.on_event(move |event| match event {
         Event::Failed(failure) => cast.note_failure(failure.path()),
-        Event::Decided { failure, directive } => {
+        Event::Decided { failure, directive, .. } => {
             let decided = decided(failure, *directive);
             if !decided.is_escalated {
                 seen.decided.fetch_add(1, Relaxed);

@@ -3,7 +3,7 @@
 
 use crate::base::catch;
 use crate::base::time::Instant;
-use crate::events::event::{Event, EventKinds, GaveUp};
+use crate::events::event::{DecisionScope, Event, EventKinds, GaveUp};
 use crate::events::failure::{EscalationStage, FailureInfo};
 use crate::events::give_ups::GiveUp;
 use crate::events::signal::Signal;
@@ -14,8 +14,9 @@ use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together;
 use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
-use crate::tree::supervision::strategy::SupervisorStrategy;
+use crate::tree::supervision::strategy::{StrategyInfo, SupervisorStrategy};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// Decides about a failure of `child` by its parent's strategy. Returns the action, and the failure
@@ -63,7 +64,10 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
     let wait = if restarts { restart_delay(parent.node(), child, &rules, now) } else { Duration::ZERO };
     let limit = (rules.restarts_max <= decide::RESTART_LIMIT_MAX).then_some(rules.restarts_max);
     failure.set_decision(limit, restarts.then_some(wait));
-    child.events().emit(EventKinds::DECISIONS, || Event::Decided { failure: failure.clone(), directive });
+    child.events().emit(EventKinds::DECISIONS, || {
+        let scope = scope_of(parent, child, &rules, directive);
+        Event::Decided { failure: failure.clone(), directive, scope }
+    });
     if parent.wants_signals() {
         parent.notify(Signal::Failure(failure.clone()));
     }
@@ -99,6 +103,35 @@ pub(crate) fn rules_of(parent: &Node) -> RestartRules {
 fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -> usize {
     let siblings_continue = rules.limit_scope == RestartLimitScope::PerChild || parent.survives_child_failures();
     if siblings_continue { parent.node().give_up_on(child.id()) } else { 0 }
+}
+
+/// Returns the strategy, and the siblings of `child` that stop or restart with it if this is
+/// decided. For an escalation these are those that end unless an ancestor restarts them.
+pub(crate) fn scope_of(
+    parent: &Arc<dyn Member>,
+    child: &Node,
+    rules: &RestartRules,
+    directive: SupervisorDirective,
+) -> DecisionScope {
+    let is_affected = |sibling: &Arc<dyn Member>| match directive {
+        _ if sibling.node().id() == child.id() => false,
+        SupervisorDirective::Restart if rules.reach == Reach::Rest => sibling.node().id() > child.id(),
+        SupervisorDirective::Restart => rules.reach == Reach::All,
+        SupervisorDirective::Escalate => !parent.survives_child_failures(),
+        _ => false,
+    };
+    let affects_none = directive == SupervisorDirective::Restart && rules.reach == Reach::One;
+    let siblings = if affects_none { Vec::new() } else { parent.node().children() };
+    let affected = siblings.iter().filter(|sibling| is_affected(sibling)).map(|sibling| sibling.node().path());
+    DecisionScope::new(strategy_info(parent.node()).name, affected)
+}
+
+/// Returns what observers show of the strategy for the children of `parent`.
+pub(crate) fn strategy_info(parent: &Node) -> StrategyInfo {
+    match strategy_of(parent) {
+        Some(strategy) => catch::catch(|| strategy.info()).unwrap_or(StrategyInfo::new("unknown")),
+        None => StrategyInfo::always("default", SupervisorDirective::Restart),
+    }
 }
 
 fn report_gave_up(parent: &Node, child: &Node, failure: &FailureInfo, left: usize) {

@@ -62,6 +62,44 @@ pub trait SupervisorStrategy: Send + Sync + 'static {
     fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
         None
     }
+
+    /// Returns what observers show of this strategy. Default: the name of its type, and that it may
+    /// decide differently for each failure.
+    fn info(&self) -> StrategyInfo {
+        StrategyInfo::new(core::any::type_name::<Self>())
+    }
+}
+
+/// What observers show of a [`SupervisorStrategy`]: in events, in the inspection protocol, in plans.
+///
+/// # Examples
+///
+/// ```
+/// use pleach::supervise::{OneForAll, SupervisorDirective, SupervisorStrategy};
+///
+/// let info = OneForAll::new().info();
+/// assert_eq!((info.name, info.always), ("one_for_all", Some(SupervisorDirective::Restart)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StrategyInfo {
+    /// A short name. The strategies of this crate are called `one_for_one`, `one_for_all`,
+    /// `rest_for_one`, `always_restart`, `exponential_backoff` and, for closures, `closure`.
+    pub name: &'static str,
+    /// The directive for every failure. `None` if it depends on the failure.
+    pub always: Option<SupervisorDirective>,
+}
+
+impl StrategyInfo {
+    /// Describes a strategy that may decide differently for each failure.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, always: None }
+    }
+
+    /// Describes a strategy that uses `directive` for every failure.
+    pub const fn always(name: &'static str, directive: SupervisorDirective) -> Self {
+        Self { name, always: Some(directive) }
+    }
 }
 
 impl<F> SupervisorStrategy for F
@@ -71,12 +109,16 @@ where
     fn decide(&self, failure: &FailureInfo) -> SupervisorDirective {
         self(failure)
     }
+
+    fn info(&self) -> StrategyInfo {
+        StrategyInfo::new("closure")
+    }
 }
 
 /// Declares a strategy that restarts children. The three differ only in which children they
 /// restart.
 macro_rules! restart_strategy {
-    ($(#[$doc:meta])* $name:ident, $reach:expr) => {
+    ($(#[$doc:meta])* $name:ident, $word:literal, $reach:expr) => {
         $(#[$doc])*
         ///
         /// If the restart limit is exceeded (by default more than 3 restarts within 5 s), the
@@ -150,6 +192,10 @@ macro_rules! restart_strategy {
             fn escalation_target(&self) -> Option<Arc<dyn EscalationSink>> {
                 self.0.sink.clone()
             }
+
+            fn info(&self) -> StrategyInfo {
+                StrategyInfo { name: $word, always: self.0.always() }
+            }
         }
 
         impl Default for $name {
@@ -180,7 +226,7 @@ restart_strategy! {
     ///     .backoff(ExponentialBackoff::new(Duration::from_millis(100), Duration::from_secs(5)));
     /// # drop(strategy);
     /// ```
-    OneForOne, Reach::One
+    OneForOne, "one_for_one", Reach::One
 }
 
 restart_strategy! {
@@ -210,7 +256,7 @@ restart_strategy! {
     /// // Both were restarted, and both are alive.
     /// assert!(first.exit().is_none() && second.exit().is_none());
     /// ```
-    OneForAll, Reach::All
+    OneForAll, "one_for_all", Reach::All
 }
 
 restart_strategy! {
@@ -227,7 +273,7 @@ restart_strategy! {
     /// let strategy = RestForOne::new();
     /// # drop(strategy);
     /// ```
-    RestForOne, Reach::Rest
+    RestForOne, "rest_for_one", Reach::Rest
 }
 
 /// The options that the three strategies have in common.
@@ -257,12 +303,15 @@ impl StrategyOptions {
         }
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-        let always = match &self.decider {
-            Decider::Always(directive) => Some(directive),
+    fn always(&self) -> Option<SupervisorDirective> {
+        match &self.decider {
+            Decider::Always(directive) => Some(*directive),
             Decider::By(_) => None,
-        };
-        f.debug_struct(name).field("always", &always).field("restarts", &self.rules).finish_non_exhaustive()
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        f.debug_struct(name).field("always", &self.always()).field("restarts", &self.rules).finish_non_exhaustive()
     }
 }
 
@@ -291,6 +340,10 @@ impl SupervisorStrategy for AlwaysRestart {
     fn restarts(&self) -> RestartRules {
         RestartRules { restarts_max: u32::MAX, window: Duration::ZERO, ..RestartRules::default() }
     }
+
+    fn info(&self) -> StrategyInfo {
+        StrategyInfo::always("always_restart", SupervisorDirective::Restart)
+    }
 }
 
 impl SupervisorStrategy for ExponentialBackoff {
@@ -300,5 +353,9 @@ impl SupervisorStrategy for ExponentialBackoff {
 
     fn restarts(&self) -> RestartRules {
         RestartRules { restarts_max: u32::MAX, window: Duration::ZERO, backoff: Some(*self), ..RestartRules::default() }
+    }
+
+    fn info(&self) -> StrategyInfo {
+        StrategyInfo::always("exponential_backoff", SupervisorDirective::Restart)
     }
 }
