@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "e8336e6511585bb9",
+        hash: "2dfd3aad1608b883",
     },
     Asset {
         path: "/assets/css/runs.css",

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use subtle::ConstantTimeEq as _;
 
 /// Bytes of randomness in a token.
-const TOKEN_BYTES: usize = 32;
+const TOKEN_BYTES: usize = 16;
 
 /// The secret that every request needs. It is compared in constant time and never logged.
 #[derive(Clone)]
