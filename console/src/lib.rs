@@ -6,6 +6,7 @@
 //! | `server` | HTTP: connections, the guard, routes, answers |
 //! | `stream` | live views: one endless answer for each browser |
 //! | `viewer` | the answer of every view |
+//! | `download` | views, values and incidents as files |
 //! | `sources`, `home` | the processes and stores of a console; what is wrong in them |
 //! | `process` | the source of a running process |
 //! | `durable` | the source of a store with durable runs |
@@ -28,6 +29,7 @@ mod action;
 mod assets;
 mod builder;
 mod clock;
+mod download;
 mod durable;
 mod error;
 mod failure;

@@ -123,10 +123,14 @@ impl Server {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::redacting(settings, Redaction::new())
+    }
+
+    pub(crate) fn redacting(settings: Settings, redaction: Redaction) -> Self {
         let (source, store) = (Scripted::new("p0"), Scripted::new("s0"));
         let sources = Sources { processes: vec![Arc::clone(&source) as _], stores: vec![Arc::clone(&store) as _] };
         let guard = Guard { token: Token::random().unwrap(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
-        let api = Api::new(settings, guard, sources, Redaction::new());
+        let api = Api::new(settings, guard, sources, redaction);
         Self { router: router(Arc::clone(&api)), api, connections: Connections::new(8), source, store }
     }
 

@@ -4,7 +4,7 @@ use serde::de::IgnoredAny;
 use std::ops::Range;
 
 /// The deepest nesting that is read.
-const DEPTH_MAX: usize = 128;
+pub(super) const DEPTH_MAX: usize = 128;
 
 /// A value in a JSON text.
 #[derive(Debug)]
@@ -64,6 +64,38 @@ pub(super) fn parse(text: &str) -> Parsed {
         return Parsed::Other;
     }
     Reader { text, at: 0 }.value(0).map_or(Parsed::TooDeep, Parsed::Json)
+}
+
+/// One entry of an object or array, as spans.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The quoted key, in an object.
+    pub(super) key: Option<Range<usize>>,
+    pub(super) value: Range<usize>,
+}
+
+/// Returns the entries of the object or array that is at `span` of valid JSON, one by one. What is
+/// inside of them is passed over.
+pub(super) fn entries(text: &str, span: Range<usize>) -> impl Iterator<Item = Entry> {
+    let is_object = text.as_bytes().get(span.start) == Some(&b'{');
+    let mut reader = Reader { text: &text[..span.end], at: span.start + 1 };
+    std::iter::from_fn(move || {
+        reader.next_at();
+        if reader.peek() == b',' {
+            reader.at += 1;
+            reader.next_at();
+        }
+        if matches!(reader.peek(), b'}' | b']') {
+            return None;
+        }
+        let key = is_object.then(|| {
+            let key = reader.pass();
+            reader.next_at();
+            reader.at += 1; // the colon
+            key
+        });
+        Some(Entry { key, value: reader.pass() })
+    })
 }
 
 /// Reads a text that is valid JSON.
@@ -132,12 +164,40 @@ impl Reader<'_> {
 
     fn string(&mut self) -> Option<String> {
         let start = self.at;
+        self.pass_string();
+        serde_json::from_str(self.text.get(start..self.at)?).ok()
+    }
+
+    fn pass_string(&mut self) {
         self.at += 1;
         while self.at < self.text.len() && self.peek() != b'"' {
             self.at += if self.peek() == b'\\' { 2 } else { 1 };
         }
         self.at = (self.at + 1).min(self.text.len());
-        serde_json::from_str(self.text.get(start..self.at)?).ok()
+    }
+
+    /// Passes over a value of any depth, and returns where it is.
+    fn pass(&mut self) -> Range<usize> {
+        let (start, mut depth) = (self.next_at(), 0_usize);
+        while self.at < self.text.len() {
+            match self.peek() {
+                b'"' => self.pass_string(),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.saturating_sub(1);
+                    self.at += 1;
+                }
+                _ if depth == 0 => self.skip(|byte| !matches!(byte, b',' | b'}' | b']') && !byte.is_ascii_whitespace()),
+                _ => self.at += 1,
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        start..self.at
     }
 
     /// Skips white space, and returns where it ends.

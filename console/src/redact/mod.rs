@@ -5,6 +5,7 @@
 //! | `rules` | [`Redaction`]: which keys and texts are secret |
 //! | `json` | JSON texts as spans, so that everything else stays as it was written |
 //! | `values` | redaction of JSON values and JSON texts |
+//! | `large` | redaction of JSON texts of any length, piece by piece |
 //! | `text` | redaction of other texts: `key=value`, `Bearer …`, URLs with passwords, private keys |
 //! | `restore` | gives redacted values back to an edited state |
 //!
@@ -15,6 +16,7 @@
 //! 3. Restoring an unchanged redacted state gives the stored state.
 
 mod json;
+mod large;
 mod restore;
 mod rules;
 mod text;

@@ -6,6 +6,7 @@ use super::{MARK, Redaction};
 use crate::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::ops::ControlFlow;
 
 const SECRET: &str = "hunter2canary";
 
@@ -224,6 +225,25 @@ fn plain(text: &str) -> String {
     canonical(text, &node)
 }
 
+#[test]
+fn k7_a_large_value_is_redacted_piece_by_piece() {
+    let people: Vec<String> =
+        (0..40_000).map(|n| format!("{{\"n\": {n}, \"key\": \"token\", \"value\": \"{SECRET}\", \"x\": 0.10}}")).collect();
+    let text = format!("{{\"password\": [{0}], \"people\": [{0}], \"last\": 9223372036854775807}}", people.join(", "));
+    let (mut written, mut pieces) = (String::new(), 0);
+    let done = Redaction::new().write_at("", &text, |piece| {
+        assert!(piece.len() < 512 * 1024, "{}", piece.len());
+        written.push_str(&piece);
+        pieces += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(done.is_continue() && pieces > 10, "{pieces} pieces");
+    assert!(!written.contains(SECRET) && written.ends_with("\"last\": 9223372036854775807}"));
+    assert_eq!(written.matches("\"x\": 0.10}").count(), 40_000, "the list of passwords is hidden as a whole");
+    let stopped = Redaction::new().write_at("", &text, |_| ControlFlow::Break(()));
+    assert!(stopped.is_break());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -241,6 +261,18 @@ proptest! {
         numbers(&rules, &text, &before, &mut old);
         numbers(&rules, &shown, &after, &mut new);
         prop_assert_eq!(old, new);
+    }
+
+    #[test]
+    fn k7_pieces_of_a_large_value_are_the_redacted_value(text in json_text(), piece in 0_usize..60, is_below in any::<bool>()) {
+        let (rules, pointer) = (Redaction::new(), if is_below { "/db/password" } else { "" });
+        let mut written = String::new();
+        let done = rules.write_pieces(pointer, &text, piece, |piece| {
+            written.push_str(&piece);
+            ControlFlow::Continue(())
+        });
+        prop_assert!(done.is_continue());
+        prop_assert_eq!(written, rules.text_at(pointer, &text));
     }
 
     #[test]

@@ -8,10 +8,10 @@ use crate::view::View;
 use serde_json::{Map, Value};
 
 /// In an object with one of these, the value of the label names what `value` and `text` contain.
-const LABELS: [&str; 2] = ["key", "name"];
+pub(super) const LABELS: [&str; 2] = ["key", "name"];
 
 /// In an object with one of these, a JSON pointer names what `value` contains.
-const POINTERS: [&str; 2] = ["path", "pointer"];
+pub(super) const POINTERS: [&str; 2] = ["path", "pointer"];
 
 impl Redaction {
     /// Redacts the answer of a view.
@@ -77,11 +77,11 @@ impl Redaction {
         }
     }
 
-    fn labels<'a>(&self, text: &impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(super) fn labels<'a>(&self, text: &impl Fn(&str) -> Option<&'a str>) -> bool {
         LABELS.iter().any(|label| text(label).is_some_and(|named| self.is_secret(named)))
     }
 
-    fn points<'a>(&self, text: &impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(super) fn points<'a>(&self, text: &impl Fn(&str) -> Option<&'a str>) -> bool {
         POINTERS.iter().any(|label| text(label).is_some_and(|pointer| self.is_secret_pointer(pointer)))
     }
 
@@ -171,7 +171,7 @@ impl Redaction {
     }
 }
 
-fn is_hidden(key: &str, is_labelled: bool, is_pointed: bool) -> bool {
+pub(super) fn is_hidden(key: &str, is_labelled: bool, is_pointed: bool) -> bool {
     (is_labelled && matches!(key, "value" | "text")) || (is_pointed && key == "value")
 }
 

@@ -92,7 +92,7 @@ fn status(code: &str) -> StatusCode {
         "changed" | "refused" | "not_possible" => StatusCode::CONFLICT,
         "too_long" => StatusCode::PAYLOAD_TOO_LARGE,
         "unreachable" => StatusCode::BAD_GATEWAY,
-        "too_many_streams" => StatusCode::SERVICE_UNAVAILABLE,
+        "too_many_streams" | "too_many_downloads" => StatusCode::SERVICE_UNAVAILABLE,
         "timed_out" => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }

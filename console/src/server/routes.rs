@@ -6,6 +6,7 @@ use super::answer;
 use super::connections::Place;
 use super::guard::{Guard, random_text};
 use crate::assets::{ASSETS, Asset};
+use crate::download::{self, Asked, Downloads};
 use crate::failure::Failure;
 use crate::orders::Orders;
 use crate::redact::Redaction;
@@ -55,6 +56,7 @@ pub(crate) struct Api {
     pub(crate) hub: Arc<Hub>,
     pub(crate) orders: Arc<Orders>,
     pub(crate) redaction: Arc<Redaction>,
+    pub(crate) downloads: Downloads,
 }
 
 impl Api {
@@ -65,7 +67,21 @@ impl Api {
         let (seen, ordered) = (sources.clone(), Arc::clone(&orders));
         let viewer: Arc<dyn Look> = Arc::new(Viewer { sources: seen, redaction: Arc::clone(&redaction), orders: ordered });
         let hub = Hub::new(Arc::clone(&viewer));
-        Arc::new(Self { settings, guard, sources, viewer, hub, orders, redaction })
+        Arc::new(Self { settings, guard, sources, viewer, hub, orders, redaction, downloads: Downloads::new() })
+    }
+
+    /// Returns what this console shows, redacted.
+    pub(crate) fn described(&self) -> Value {
+        let mut value = self.settings.describe();
+        if let (Value::Object(console), Value::Object(sources)) = (&mut value, self.sources.describe()) {
+            console.extend(sources);
+        }
+        if value["name"].is_null() {
+            let first = ["processes", "stores"].iter().flat_map(|kind| value[kind].as_array()).flatten().next();
+            value["name"] = first.map_or(Value::Null, |first| first["name"].clone());
+        }
+        self.redaction.value(&mut value);
+        value
     }
 
     /// Redacts what does not come from the viewer.
@@ -102,6 +118,7 @@ pub(crate) fn routes() -> Vec<Route> {
         data(Method::POST, "/api/watch", post(watch)),
         data(Method::POST, "/api/act", post(act)),
         data(Method::POST, "/api/bulk", post(bulk)),
+        data(Method::GET, "/api/download", get(download)),
     ]);
     routes
 }
@@ -172,15 +189,7 @@ impl IntoResponse for Answer {
 }
 
 async fn console(State(api): State<Arc<Api>>) -> Answer {
-    let mut value = api.settings.describe();
-    if let (Value::Object(console), Value::Object(sources)) = (&mut value, api.sources.describe()) {
-        console.extend(sources);
-    }
-    if value["name"].is_null() {
-        let first = ["processes", "stores"].iter().flat_map(|kind| value[kind].as_array()).flatten().next();
-        value["name"] = first.map_or(Value::Null, |first| first["name"].clone());
-    }
-    api.sealed(Ok(value))
+    Answer(Ok(api.described()))
 }
 
 #[derive(Deserialize)]
@@ -243,10 +252,23 @@ async fn bulk(State(api): State<Arc<Api>>, request: Request) -> Answer {
     api.sealed(ordered.await)
 }
 
+async fn download(State(api): State<Arc<Api>>, uri: Uri) -> Response<Body> {
+    let asked = parameters::<Asked>(&uri).and_then(|asked| Ok((parse(asked.q.as_bytes())?, asked.form)));
+    match asked {
+        Ok((view, form)) => download::answer(&api, view, form).await,
+        Err(failure) => answer::failed(&failure),
+    }
+}
+
 /// Reads the parameter `q`.
 fn asked<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
-    let Query(Question { q }) = Query::try_from_uri(uri).map_err(|error| Failure::new("bad_request", error.body_text()))?;
+    let Question { q } = parameters(uri)?;
     parse(q.as_bytes())
+}
+
+fn parameters<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
+    let Query(parameters) = Query::try_from_uri(uri).map_err(|error| Failure::new("bad_request", error.body_text()))?;
+    Ok(parameters)
 }
 
 /// Reads the body of a request.
