@@ -1,5 +1,7 @@
 //! The arguments of the command.
 
+#[cfg(feature = "console")]
+use crate::console::ConsoleArgs;
 use crate::live::args::{ActArgs, DoctorArgs, EventsArgs, HealthArgs, LogLevelArgs, TreeArgs, WhyArgs};
 use crate::output::ColourWhen;
 use crate::output::times::{parse_duration, parse_since};
@@ -76,6 +78,9 @@ pub enum Word {
     LogLevel(LogLevelArgs),
     /// Examine a store or a process, and say what to do; exit code 0 well, 7 problems
     Doctor(DoctorArgs),
+    /// Serve a web console for stores and running processes on this machine, and print its URL
+    #[cfg(feature = "console")]
+    Console(ConsoleArgs),
     /// Draw a graph that a program exported
     #[command(subcommand)]
     Graph(GraphWord),
@@ -395,6 +400,10 @@ pub struct DemoArgs {
     /// Write lines instead of a screen, also on a terminal
     #[arg(long)]
     pub plain: bool,
+    /// Serve a web console of the demo too, and show its URL
+    #[cfg(feature = "console")]
+    #[arg(long)]
+    pub console: bool,
     /// Be the worker process of the show that made this folder
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub worker: Option<PathBuf>,

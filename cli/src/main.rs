@@ -12,11 +12,14 @@
 //! | `live` | the words that look at a running process |
 //! | `top` | `pleach top`: the live view of a running process |
 //! | `doctor` | `pleach doctor` |
+//! | `console` | `pleach console` |
 //! | `check`, `drawing` | `pleach check` and `pleach graph render` |
 //! | `demo` | `pleach demo` |
 
 mod args;
 mod check;
+#[cfg(feature = "console")]
+mod console;
 mod demo;
 mod doctor;
 mod drawing;
@@ -82,6 +85,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Word::Resume(args) => on_one_thread(live::act::run(InspectAction::Resume, args, &output)),
         Word::LogLevel(args) => on_one_thread(live::act::set_log_level(args, &output)),
         Word::Doctor(args) => on_one_thread(doctor::run(args, &output)),
+        #[cfg(feature = "console")]
+        Word::Console(args) => on_threads(console::run(args, &output)),
         Word::Graph(GraphWord::Render(args)) => on_one_thread(drawing::render(args)),
         Word::Completions { shell } => {
             let mut script = Vec::new();

@@ -153,7 +153,7 @@ fn refusal(name: &str, code: &str, text: &str) -> Failure {
             _ => Status::Failed,
         },
     );
-    let failure = Failure::new(status, &text);
+    let failure = Failure::new(status, text);
     match code {
         "not_found" => failure.advice(format_args!("list the members with: pleach tree {name}")),
         "changed" => failure.advice(format_args!("look at it again with: pleach tree {name}")),

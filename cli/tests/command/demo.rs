@@ -1,5 +1,6 @@
 //! `pleach demo` without a terminal: its lines, its account, its end, and what a kill leaves.
 
+use crate::console::Serving;
 use crate::fixture::pleach;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs::File;
@@ -210,5 +211,21 @@ fn killed_demo_leaves_no_process_and_its_orders_are_picked_up() {
     next.says("orders of a demo that was killed");
     assert_eq!(next.end(), Some(0), "{}", next.said);
     assert!(next.said.ends_with(ACCOUNTED), "{}", next.said);
+    assert_eq!(temporary.folders(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn k1_demo_serves_a_console_of_its_worker_and_its_orders() {
+    let temporary = Temporary::new();
+    let mut command = temporary.demo(&["--console", "--duration", "30s"]);
+    command.stdin(Stdio::null());
+    let serving = Serving::of(command);
+    let console = serving.json("/api/console");
+    assert_eq!((&console["name"], &console["is_read_only"]), (&"demo".into(), &false.into()), "{console}");
+    assert!(console["processes"][0]["target"].as_str().unwrap().ends_with("inspect.sock"), "{console}");
+    assert!(console["stores"][0]["target"].as_str().unwrap().ends_with("runs.db"), "{console}");
+    let (code, said, complained) = serving.end(Signal::TERM);
+    assert_eq!(code, Some(143), "{said} {complained}");
+    assert!(said.ends_with(ACCOUNTED), "{said}");
     assert_eq!(temporary.folders(), [] as [PathBuf; 0]);
 }

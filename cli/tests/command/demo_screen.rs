@@ -136,3 +136,18 @@ fn signal_gives_the_terminal_back_and_ends_the_worker() {
     }
     assert!(temporary.folders().is_empty());
 }
+
+#[test]
+fn k1_demo_shows_the_whole_url_of_its_console() {
+    let temporary = Temporary::new();
+    let folder = temporary.path().to_str().unwrap();
+    for size in [(80, 24), (80, 36), (120, 36)] {
+        let mut terminal = Terminal::start_with(&["demo", "--console"], size, &[("TMPDIR", folder)]);
+        let screen = terminal.shows("#token=");
+        let url = screen.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).unwrap();
+        let (_, token) = url.split_once("#token=").unwrap();
+        assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{url}");
+        terminal.shows("ledger");
+        quit(&mut terminal);
+    }
+}

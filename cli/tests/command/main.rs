@@ -2,6 +2,7 @@
 //! pleach-cli` starts a server.
 
 mod check;
+mod console;
 mod demo;
 mod demo_screen;
 mod doctor;

@@ -30,11 +30,17 @@ mod watch;
 use super::folder::Folder;
 use super::protocol::{Account, FinalAccount, Note, Order, PickedUp};
 use crate::args::DemoArgs;
+#[cfg(feature = "console")]
+use crate::console;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
 use orders::{OrderBook, OrdersSeen};
 use picture::{Picture, Tone, WorkerState};
 use pleach::inspect::{Health, MemberInfo};
+#[cfg(feature = "console")]
+use pleach::store::SqliteStore;
+#[cfg(feature = "console")]
+use pleach_console::{Colour, ConsoleHandle};
 use process::WorkerProcess;
 use report::DemoReport;
 use std::time::{Duration, Instant};
@@ -70,7 +76,12 @@ pub enum Update {
 
 /// Runs the show until its end, and prints the account.
 pub async fn run(args: &DemoArgs, output: &Output) -> Result<(), Failure> {
-    let stage = Stage::set(args)?;
+    #[cfg_attr(not(feature = "console"), expect(unused_mut, reason = "only a console changes it"))]
+    let mut stage = Stage::set(args)?;
+    #[cfg(feature = "console")]
+    if args.console {
+        stage.serve_console().await?;
+    }
     #[cfg(unix)]
     if live::is_wanted(args, output) {
         return live::run(stage, args, output).await;
@@ -95,6 +106,8 @@ pub struct Stage {
     /// The order that asked last. Its step asks again when it gets the answer.
     asked: String,
     watch: watch::Watch,
+    #[cfg(feature = "console")]
+    console: Option<ConsoleHandle>,
     // The last field: the folder is removed after the worker has ended.
     folder: Folder,
 }
@@ -119,8 +132,22 @@ impl Stage {
             killed: Vec::new(),
             asked: String::new(),
             watch: watch::Watch::default(),
+            #[cfg(feature = "console")]
+            console: None,
             folder,
         })
+    }
+
+    /// Serves a web console of the worker process and of the store, and keeps its URL.
+    #[cfg(feature = "console")]
+    async fn serve_console(&mut self) -> Result<(), Failure> {
+        let places = self.folder.places();
+        let store = SqliteStore::open(places.store()).await?;
+        let builder = console::builder(true).name("demo").environment("demo", Colour::Violet);
+        let console = console::serve(builder.socket(places.socket()).store(&store), "127.0.0.1:0").await?;
+        self.picture.console = Some(console.url().to_string());
+        self.console = Some(console);
+        Ok(())
     }
 
     pub fn folder(&self) -> &Folder {
@@ -303,6 +330,10 @@ impl Stage {
         })??;
         drop(self.worker.take().map(WorkerProcess::end));
         self.watch.stop();
+        #[cfg(feature = "console")]
+        if let Some(console) = self.console.take() {
+            console.shutdown().await;
+        }
         let book = match self.book.take() {
             Some(book) => Ok(book),
             None => OrderBook::open(self.folder.places()).await,

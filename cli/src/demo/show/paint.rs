@@ -75,7 +75,7 @@ pub fn paint(canvas: &mut Canvas<'_>, picture: &Picture, view: &View, places: &P
     let commands = Rect { y: keys.y - commands_rows, height: commands_rows, ..area };
     let story = Rect { height: commands.y.saturating_sub(rest.y), ..rest };
     narrator(canvas, story, picture, is_tall);
-    tools(canvas, commands, places);
+    tools(canvas, commands, places, picture.console.as_deref());
     footer(canvas, keys, &HINTS, &ALWAYS);
 }
 
@@ -336,26 +336,31 @@ fn narrator(canvas: &mut Canvas<'_>, area: Rect, picture: &Picture, has_frame: b
 }
 
 /// What to type in a second terminal.
-fn tools(canvas: &mut Canvas<'_>, area: Rect, places: &Places) {
+fn tools(canvas: &mut Canvas<'_>, area: Rect, places: &Places, console: Option<&str>) {
     let theme = canvas.look().theme;
-    let commands = [
-        format!("pleach top {}", quoted(&places.socket().display().to_string())),
-        format!("pleach runs list {}", quoted(&places.store().display().to_string())),
-    ];
+    let top = format!("pleach top {}", quoted(&places.socket().display().to_string()));
+    let runs = format!("pleach runs list {}", quoted(&places.store().display().to_string()));
+    // Where there is one, the console shows more than a list of runs. The leads are short: the URL
+    // must fit on 80 columns.
+    let (leads, texts) = match console {
+        Some(url) => ([" in the browser: ", " in a terminal: "], [url.to_string(), top]),
+        None => ([" in a second terminal:   ", "                         "], [top, runs]),
+    };
     if area.height >= 2 {
-        let lead = [" in a second terminal:  ", "                        "];
-        let lines = lead.into_iter().zip(commands);
+        let lines = leads.into_iter().zip(texts);
         let lines =
-            lines.map(|(lead, command)| Line::from(vec![Span::styled(lead, theme.weak), Span::styled(command, theme.accent)]));
+            lines.map(|(lead, text)| Line::from(vec![Span::styled(lead, theme.weak), Span::styled(text, theme.accent)]));
         canvas.lines(area, lines.collect::<Vec<_>>());
         return;
     }
-    let [top, runs] = commands;
-    let mut spans = vec![Span::styled(" try: ", theme.weak), Span::styled(top, theme.accent)];
-    let both = Span::styled(runs, theme.accent);
-    if spans.iter().map(|span| width_of(&span.content)).sum::<usize>() + 3 + width_of(&both.content) <= usize::from(area.width)
+    let [first, second] = texts;
+    let lead = if console.is_some() { " " } else { " try: " };
+    let mut spans = vec![Span::styled(lead, theme.weak), Span::styled(first, theme.accent)];
+    let second = Span::styled(second, theme.accent);
+    if spans.iter().map(|span| width_of(&span.content)).sum::<usize>() + 3 + width_of(&second.content)
+        <= usize::from(area.width)
     {
-        spans.extend([Span::raw("   "), both]);
+        spans.extend([Span::raw("   "), second]);
     }
     canvas.line(area, Line::from(spans));
 }

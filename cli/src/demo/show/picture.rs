@@ -70,6 +70,8 @@ pub struct Picture {
     /// How many of them were killed.
     pub kills: u32,
     pub is_paused: bool,
+    /// The URL of the web console, if one is served.
+    pub console: Option<String>,
     /// The members of the tree, in the order of a walk.
     pub members: Vec<MemberInfo>,
     pub health: Option<Health>,
@@ -94,6 +96,7 @@ impl Picture {
             generation: 0,
             kills: 0,
             is_paused: false,
+            console: None,
             members: Vec::new(),
             health: None,
             account: Account::default(),

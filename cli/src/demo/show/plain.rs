@@ -57,11 +57,12 @@ impl Plain {
         let path = |path: std::path::PathBuf| quoted(&path.display().to_string());
         self.write(&format!(
             "pleach demo: a shop of supervised actors and durable orders, for {} s (seed {}).\n\
-             Look at it from a second terminal:\n  pleach top {}\n  pleach runs list {}\n\n",
+             Look at it from a second terminal:\n  pleach top {}\n  pleach runs list {}\n{}\n",
             duration.as_secs_f64(),
             stage.seed(),
             path(places.socket()),
-            path(places.store())
+            path(places.store()),
+            stage.picture.console.as_ref().map(|url| format!("Or in the browser:\n  {url}\n")).unwrap_or_default(),
         ))
     }
 
