@@ -7,7 +7,8 @@
 //!   feature `tokio` adds `TokioRuntime`.
 //! - It reaches the outside only through the [`Runtime`] trait. [`Dispatcher`] is the built-in
 //!   runtime, also with a seed and virtual time for tests.
-//! - All `unsafe` code is in one file, `base/lock.rs`.
+//! - All `unsafe` code is in two files: `base/lock.rs`, and `base/sync/without_cas.rs` for targets that
+//!   cannot compare and swap.
 //!
 //! The modules below are declared in layer order: a module imports only from modules above it.
 //! Start with `tree::node` (the tree), `mailbox` (the queue), `actor::cell` (the loop of an actor)
@@ -84,6 +85,7 @@ pub use base::block_on::block_on;
 pub use base::catch::{catch as catch_panic, install as install_panic_hook};
 pub use base::reason::{BoxError, Reason};
 pub use base::runtime::{BoxFuture, Random, Runtime};
+pub use base::sync::{Arc, Weak};
 pub use base::time::Instant;
 pub use base::timeout::Elapsed;
 pub use base::timeout::Timeout;

@@ -6,6 +6,7 @@ use crate::actor::recipient::Recipient;
 use crate::actor::reply::Reply;
 use crate::actor::send::Sending;
 use crate::actor::system_message::SystemMessage;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
 use crate::events::signal::Signal;
@@ -18,7 +19,6 @@ use crate::tree::any_ref::Exited;
 use crate::tree::member::{Member, SupervisedMember};
 use crate::tree::node;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
@@ -226,7 +226,7 @@ impl<M: Send + 'static> ActorRef<M> {
     }
 
     fn member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.cell) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.cell) => dyn Member)
     }
 }
 
@@ -259,7 +259,7 @@ impl<M: Send + 'static> Hash for ActorRef<M> {
 impl AnyRef {
     /// Returns the typed address again, or `None` if the message type is not `M`.
     pub fn actor<M: Send + 'static>(&self) -> Option<ActorRef<M>> {
-        let any: Arc<dyn core::any::Any + Send + Sync> = self.member.clone();
+        let any = unsize!(self.member.clone() => dyn core::any::Any + Send + Sync);
         any.downcast::<Cell<M>>().ok().map(ActorRef::new)
     }
 }

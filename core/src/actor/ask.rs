@@ -8,6 +8,7 @@ use crate::actor::cell::member::SendStart;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::reply::{Reply, ReplySlot};
 use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::sync::{Arc, unsize};
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::mailbox::Priority;
 use crate::mailbox::slot::Slot;
@@ -16,7 +17,6 @@ use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::waits::{Edge, Unanswered, Wait, WaitCycle};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -188,9 +188,12 @@ fn add_wait_edge<M: Send + 'static, T: Send + 'static>(
     waker: &Waker,
 ) -> Result<(), AskError> {
     match current::polled_with(waker) {
-        Some(asker) => {
-            add_wait_edge_from(&asker, details, Arc::clone(to) as Arc<dyn Member>, Arc::clone(slot) as Arc<dyn Unanswered>)
-        }
+        Some(asker) => add_wait_edge_from(
+            &asker,
+            details,
+            unsize!(Arc::clone(to) => dyn Member),
+            unsize!(Arc::clone(slot) => dyn Unanswered),
+        ),
         None => Ok(()),
     }
 }

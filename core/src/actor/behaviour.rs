@@ -6,8 +6,9 @@
 use crate::actor::Actor;
 use crate::actor::context::Context;
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::{Arc, unsize};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
+use core::any::Any;
 
 impl<A: Actor> Context<A> {
     /// Replaces [`Actor::handle`] by `behaviour`, from the next message on.
@@ -60,7 +61,11 @@ impl<A: Actor> Context<A> {
     where
         F: for<'a> Fn(&'a mut A, A::Msg, &'a mut Self) -> BoxFuture<'a, Result<(), A::Error>> + Send + Sync + 'static,
     {
-        drop(self.cell().any().set_behaviour(Some(Arc::new(Behaviour::<A>(Box::new(behaviour))))));
+        drop(
+            self.cell()
+                .any()
+                .set_behaviour(Some(unsize!(Arc::new(Behaviour::<A>(Box::new(behaviour))) => dyn Any + Send + Sync))),
+        );
     }
 
     /// Returns to the first behaviour, [`Actor::handle`], from the next message on.

@@ -12,6 +12,7 @@ use crate::actor::system_message::SystemMessage;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::reason::{BoxError, Reason};
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::{Arc, unsize};
 use crate::base::time::Instant;
 use crate::base::timeout::Timeout;
 use crate::events::failure::FailureInfo;
@@ -27,7 +28,6 @@ use crate::tree::task::Task;
 use crate::tree::token::CancelToken;
 use crate::tree::{node, supervision, task};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::time::Duration;
@@ -301,7 +301,7 @@ impl<A: Actor> Context<A> {
     }
 
     pub(crate) fn member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.cell) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.cell) => dyn Member)
     }
 
     pub(crate) fn cell(&self) -> &Arc<Cell<A::Msg>> {

@@ -5,7 +5,7 @@ use crate::actor::Actor;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::base::reason::BoxError;
-use alloc::sync::Arc;
+use crate::base::sync::{Arc, unsize};
 use core::marker::PhantomData;
 
 impl<S, M, E, F> Props<FnActor<S, M, E, F>>
@@ -76,7 +76,7 @@ where
     where
         F: Fn(&mut S, M, &mut Context<ContextFnActor<S, M, E>>) -> Result<(), E> + Send + Sync + 'static,
     {
-        let handle: Arc<HandleWith<S, M, E>> = Arc::new(handle);
+        let handle = unsize!(Arc::new(handle) => HandleWith<S, M, E>);
         Self::new(move || ContextFnActor { state: state(), handle: Arc::clone(&handle) })
     }
 }

@@ -6,6 +6,7 @@ use crate::actor::spawn_started::StartNotice;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, unsize};
 use crate::events::signal::Signal;
 use crate::mailbox::Mailbox;
 use crate::mailbox::slot::{self, Slot};
@@ -16,7 +17,6 @@ use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 use core::pin::Pin;
@@ -271,7 +271,7 @@ impl<A: Actor> Props<A> {
     /// system.
     #[must_use]
     pub fn supervise(mut self, strategy: impl SupervisorStrategy) -> Self {
-        self.settings.strategy = Some(Arc::new(strategy));
+        self.settings.strategy = Some(unsize!(Arc::new(strategy) => dyn SupervisorStrategy));
         self
     }
 
@@ -281,7 +281,7 @@ impl<A: Actor> Props<A> {
     /// The sink also receives failures escalated further down, unless another sink is set there.
     #[must_use]
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-        self.settings.sink = Some(Arc::new(sink));
+        self.settings.sink = Some(unsize!(Arc::new(sink) => dyn EscalationSink));
         self
     }
 

@@ -10,11 +10,11 @@
 //! 3. Answers and wakers are dropped and woken outside the slot's lock.
 
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, unsize};
 use crate::base::wakers;
 use crate::tree::current;
 use crate::tree::waits::Unanswered;
 use crate::tree::waits::ask_error::AskError;
-use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
 
@@ -88,7 +88,7 @@ impl<T: Send + 'static> Reply<T> {
 impl<T: Send + 'static> Drop for Reply<T> {
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
-        let slot: Arc<dyn Unanswered> = slot;
+        let slot = unsize!(slot => dyn Unanswered);
         let member = current::member();
         let not_kept = match member {
             Some(member) => member.keep_unanswered(slot).err(),

@@ -2,13 +2,13 @@
 
 use crate::actor::cell::Cell;
 use crate::actor::cell::member::SendStart;
+use crate::base::sync::{Arc, unsize};
 use crate::mailbox::Priority;
 use crate::mailbox::send_error::SendError;
 use crate::tree::member::Member;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::RoomEdge;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -97,7 +97,7 @@ impl<'a, M: Send + 'static> Sending<'a, M> {
 impl<M: Send + 'static> Sending<'_, M> {
     #[cold]
     fn add_wait_edge(&self, key: u64) -> Option<Box<RoomEdge>> {
-        if self.adds_wait_edge { RoomEdge::begin(Arc::clone(self.to) as Arc<dyn Member>, key) } else { None }
+        if self.adds_wait_edge { RoomEdge::begin(unsize!(Arc::clone(self.to) => dyn Member), key) } else { None }
     }
 }
 

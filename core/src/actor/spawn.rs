@@ -5,13 +5,13 @@ use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::props::{Props, Settings};
 use crate::actor::{Actor, cell};
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, unsize};
 use crate::tree::adopt::Refusal;
 use crate::tree::adopt::adopt;
 use crate::tree::adopt::new_node;
 use crate::tree::member::Member;
 use crate::tree::{Tree, supervision};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 
 /// The error of a spawn: the actor was not started. [`into_props`](Self::into_props) returns its
@@ -78,8 +78,8 @@ fn prepare<M: Send + 'static>(
         carry_contexts(tree, cell.any(), settings);
     }
     settings.apply_supervision(cell.node());
-    if adopt(parent, Arc::clone(&cell) as Arc<dyn Member>)? || tree.strategy.is_some() {
-        call_before_start(&(Arc::clone(&cell) as Arc<dyn Member>));
+    if adopt(parent, unsize!(Arc::clone(&cell) => dyn Member))? || tree.strategy.is_some() {
+        call_before_start(&(unsize!(Arc::clone(&cell) => dyn Member)));
     }
     Ok(cell)
 }

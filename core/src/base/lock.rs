@@ -1,4 +1,4 @@
-//! [`Lock`]: a short lock. This file contains the only `unsafe` code of pleach.
+//! [`Lock`]: a short lock. The only `unsafe` code of pleach on targets that can compare and swap.
 //!
 //! A lock protects a few words for a few dozen instructions. Rules for every caller:
 //! 1. While a lock is held, nothing is awaited, woken, allocated in bulk or dropped that belongs to
@@ -205,7 +205,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::spin;
-    use alloc::sync::Arc;
+    use crate::base::sync::Arc;
 
     #[test]
     fn loom_spin_lock_excludes() {

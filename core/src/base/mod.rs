@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `block_on` | waiting for a future on a plain thread (`std`) |
 //! | `catch` | turning a panic of user code into a [`Reason`](crate::Reason) |
-//! | `lock` | the only lock of this crate, and its only `unsafe` code |
+//! | `lock` | the only lock of this crate, with `unsafe` code |
 //! | `reason` | why user code failed |
 //! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
 //! | `snapshot` | a value that is read and replaced as a whole |
-//! | `sync` | atomics, real or loom's |
+//! | `sync` | atomics and shared pointers, for targets with and without compare-and-swap |
 //! | `time`, `timeout` | instants of a runtime's clock; a future with a time limit |
 //! | `work_count` | counts loop iterations for the tests of complexity |
 //! | `wakers` | registered wakers, and waking them outside of locks |

@@ -8,7 +8,7 @@
 //! - A replaced value is dropped outside of the lock.
 
 use crate::base::lock::Lock;
-use alloc::sync::Arc;
+use crate::base::sync::Arc;
 
 pub(crate) struct Snapshot<T>(Lock<Arc<T>>);
 

@@ -38,15 +38,13 @@ pub(crate) mod tokio_runtime;
 
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, AtomicBool, Ordering, WakeArc, impl_wake, unsize, waker_of};
 use crate::base::time::Instant;
 use crate::base::wakers::{wake_all, wake_each};
 use crate::dispatcher::driver::Driver;
 use crate::dispatcher::run_queue::RunQueue;
 use crate::dispatcher::runtime::DispatcherRuntime;
 use crate::dispatcher::spawned_task::{FutureSlot, SpawnedTask};
-use alloc::sync::Arc;
-use alloc::task::Wake;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
@@ -144,7 +142,7 @@ impl core::error::Error for Stalled {}
 impl Dispatcher {
     /// Creates a dispatcher with this clock. It runs ready tasks in order, control first.
     pub fn new(clock: impl Clock) -> Self {
-        Self::with(Some(Arc::new(clock)), RunQueue::fifo())
+        Self::with(Some(unsize!(Arc::new(clock) => dyn Clock)), RunQueue::fifo())
     }
 
     /// Creates the simulator. Its virtual time starts at zero, and `seed` fixes the order in which
@@ -160,7 +158,7 @@ impl Dispatcher {
 
     /// Returns the runtime to pass to a system or a token.
     pub fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::new(DispatcherRuntime(Arc::clone(&self.scheduler)))
+        unsize!(Arc::new(DispatcherRuntime(Arc::clone(&self.scheduler))) => dyn Runtime)
     }
 
     /// Waits until a task is ready and polls it once.
@@ -211,7 +209,7 @@ impl Dispatcher {
     pub fn simulate<T>(&self, future: impl Future<Output = T>) -> Result<T, Stalled> {
         let mut future = pin!(future);
         let main = Arc::new(MainWaker { queued: AtomicBool::new(false), scheduler: Arc::clone(&self.scheduler) });
-        let waker = Waker::from(Arc::clone(&main));
+        let waker = waker_of(Arc::clone(&main));
         waker.wake_by_ref();
         let mut output = None;
         loop {
@@ -316,7 +314,7 @@ impl Scheduler {
                     main();
                 }
             }
-            Ready::Task(task) => task.run(),
+            Ready::Task(task) => SpawnedTask::run(task),
         }
         Some(())
     }
@@ -324,7 +322,7 @@ impl Scheduler {
     /// Polls all ready observers of a simulation. This is no step of it.
     fn run_observers(&self) {
         while let Some(Ready::Task(observer)) = self.queue.with(RunQueue::pop_observer) {
-            observer.run();
+            SpawnedTask::run(observer);
         }
     }
 
@@ -368,10 +366,12 @@ struct MainWaker {
     scheduler: Arc<Scheduler>,
 }
 
-impl Wake for MainWaker {
-    fn wake(self: Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.scheduler.enqueue(Ready::Main);
+impl_wake!([] MainWaker);
+
+impl WakeArc for MainWaker {
+    fn wake(this: Arc<Self>) {
+        if !this.queued.swap(true, Ordering::AcqRel) {
+            this.scheduler.enqueue(Ready::Main);
         }
     }
 }

@@ -4,12 +4,12 @@
 //! caller wakes or drops outside of that lock.
 
 use crate::base::runtime::Random;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::wakers::{TakenWakers, Wakers};
 use crate::dispatcher::spawned_task::SpawnedTask;
 use crate::dispatcher::{Ready, Step};
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 

@@ -2,14 +2,13 @@
 
 use crate::base::lock::Lock;
 use crate::base::runtime::{BoxFuture, Runtime};
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, AtomicBool, Ordering};
 use crate::base::time::Instant;
 use crate::base::wakers::{discard, wake_all};
 use crate::dispatcher::run_queue::SleepTimer;
 use crate::dispatcher::spawned_task::{FutureSlot, SpawnedTask};
 use crate::dispatcher::{Ready, Scheduler};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -20,12 +19,12 @@ pub(super) struct DispatcherRuntime(pub(super) Arc<Scheduler>);
 
 impl Runtime for DispatcherRuntime {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.0.spawn(task, false);
+        Scheduler::spawn(&self.0, task, false);
     }
 
     fn spawn_observer(&self, task: BoxFuture<'static, ()>) {
         // With a clock the schedule is not fixed by a seed.
-        self.0.spawn(task, self.0.clock.is_none());
+        Scheduler::spawn(&self.0, task, self.0.clock.is_none());
     }
 
     fn now(&self) -> Instant {
@@ -53,14 +52,14 @@ impl Runtime for DispatcherRuntime {
 }
 
 impl Scheduler {
-    fn spawn(self: &Arc<Self>, task: BoxFuture<'static, ()>, is_observer: bool) {
+    fn spawn(this: &Arc<Self>, task: BoxFuture<'static, ()>, is_observer: bool) {
         let mut future = Some(task);
-        let spawned = self.queue.with(|queue| {
+        let spawned = this.queue.with(|queue| {
             if queue.is_closed {
                 return None;
             }
             let slot = Lock::new(future.take().map_or(FutureSlot::Gone, FutureSlot::Idle));
-            let (id, scheduler) = (queue.next_id(is_observer), Arc::clone(self));
+            let (id, scheduler) = (queue.next_id(is_observer), Arc::clone(this));
             let task = Arc::new(SpawnedTask { id, is_observer, queued: AtomicBool::new(true), future: slot, scheduler });
             queue.tasks.insert(id, Arc::clone(&task));
             Some(task)
@@ -68,7 +67,7 @@ impl Scheduler {
         // The future of a closed dispatcher is dropped outside of the lock.
         drop(future);
         if let Some(task) = spawned {
-            self.enqueue(Ready::Task(task));
+            this.enqueue(Ready::Task(task));
         }
     }
 }

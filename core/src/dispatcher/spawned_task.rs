@@ -9,11 +9,9 @@
 
 use crate::base::lock::Lock;
 use crate::base::runtime::BoxFuture;
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, AtomicBool, Ordering, WakeArc, impl_wake, waker_of};
 use crate::dispatcher::{Ready, Scheduler};
-use alloc::sync::Arc;
-use alloc::task::Wake;
-use core::task::{Context, Waker};
+use core::task::Context;
 
 /// A spawned task and its entry in the queue.
 pub(super) struct SpawnedTask {
@@ -36,18 +34,18 @@ pub(super) enum FutureSlot {
 }
 
 impl SpawnedTask {
-    pub(super) fn run(self: Arc<Self>) {
-        let Some(mut future) = self.future.with(FutureSlot::take) else { return };
+    pub(super) fn run(this: Arc<Self>) {
+        let Some(mut future) = this.future.with(FutureSlot::take) else { return };
         // A swap, not a store: a wake-up that found the task still queued did nothing else, and
         // this poll must see the state that it announced.
-        self.queued.swap(false, Ordering::AcqRel);
-        let waker = Waker::from(Arc::clone(&self));
+        this.queued.swap(false, Ordering::AcqRel);
+        let waker = waker_of(Arc::clone(&this));
         // Tasks of this crate contain their panics. If one escapes, the task is removed and the
         // panic reaches the driver.
-        let remove = RemoveOnDrop(&self);
+        let remove = RemoveOnDrop(&this);
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             core::mem::forget(remove);
-            let (again, orphaned) = self.future.with(|slot| match slot {
+            let (again, orphaned) = this.future.with(|slot| match slot {
                 FutureSlot::Polling { again } => {
                     let again = *again;
                     *slot = FutureSlot::Idle(future);
@@ -57,8 +55,8 @@ impl SpawnedTask {
             });
             drop(orphaned);
             if again {
-                let scheduler = Arc::clone(&self.scheduler);
-                scheduler.enqueue(Ready::Task(self));
+                let scheduler = Arc::clone(&this.scheduler);
+                scheduler.enqueue(Ready::Task(this));
             }
         }
     }
@@ -91,11 +89,13 @@ impl FutureSlot {
     }
 }
 
-impl Wake for SpawnedTask {
-    fn wake(self: Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            let scheduler = Arc::clone(&self.scheduler);
-            scheduler.enqueue(Ready::Task(self));
+impl_wake!([] SpawnedTask);
+
+impl WakeArc for SpawnedTask {
+    fn wake(this: Arc<Self>) {
+        if !this.queued.swap(true, Ordering::AcqRel) {
+            let scheduler = Arc::clone(&this.scheduler);
+            scheduler.enqueue(Ready::Task(this));
         }
     }
 }

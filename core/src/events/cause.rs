@@ -1,9 +1,9 @@
 //! [`Cause`] and [`Exit`]: why a member was cancelled, and how a member ended.
 
 use crate::base::reason::BoxError;
+use crate::base::sync::{Arc, unsize};
 use crate::events::failure::FailureInfo;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 
@@ -58,7 +58,7 @@ impl Cause {
     /// assert_eq!(cause.error::<QuotaExceeded>(), Some(&QuotaExceeded { tenant: 7 }));
     /// ```
     pub fn from_error(error: impl Error + Send + Sync + 'static) -> Self {
-        Self::Error(Arc::new(error))
+        Self::Error(unsize!(Arc::new(error) => dyn Error + Send + Sync))
     }
 
     /// Returns the error behind this cause if it is a `T`: the error passed to the cancel, or the

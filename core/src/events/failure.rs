@@ -1,6 +1,7 @@
 //! [`FailureInfo`]: one failure with its full context. Returned errors and panics both become one.
 
 use crate::base::reason::Reason;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::annotated::AnnotatedError;
 use crate::events::cause::Exit;
@@ -8,7 +9,6 @@ use crate::ids::path::{ActorId, ActorPath};
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::any::Any;
 use core::error::Error;
 use core::fmt;

@@ -11,10 +11,10 @@
 //! 3. Texts are made and dropped outside of the lock.
 
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, Weak};
 use crate::base::time::Instant;
 use crate::ids::path::ActorPath;
 use alloc::string::String;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
 use slab::Slab;
@@ -170,16 +170,16 @@ impl HealthReports {
     }
 
     /// Adds a report of the member at `source`.
-    pub(crate) fn open(self: &Arc<Self>, source: ActorPath, problem: Problem, now: Instant) -> HealthReport {
+    pub(crate) fn open(this: &Arc<Self>, source: ActorPath, problem: Problem, now: Instant) -> HealthReport {
         let mut report = Some(OpenReport { source, problem, since: now });
-        let index = self.state.with(|state| {
+        let index = this.state.with(|state| {
             if state.open.len() >= HEALTH_REPORTS_MAX {
                 state.left_out += 1;
                 return None;
             }
             report.take().map(|report| state.open.insert(report))
         });
-        HealthReport { reports: Arc::downgrade(self), index }
+        HealthReport { reports: Arc::downgrade(this), index }
     }
 
     /// Returns the open reports, oldest place first, and how many were left out.
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn o2_reports_are_bounded_and_withdrawn_by_drop() {
         let reports = Arc::new(HealthReports::new());
-        let open = |key: &str| reports.open(ActorPath::root(), Problem::new(key, "text"), Instant::ZERO);
+        let open = |key: &str| HealthReports::open(&reports, ActorPath::root(), Problem::new(key, "text"), Instant::ZERO);
         let first = open("first");
         first.update(Problem::new("first", "changed"));
         assert_eq!(reports.list().0[0].problem.text(), "changed");

@@ -16,14 +16,12 @@
 
 use crate::base::catch;
 use crate::base::lock::Lock;
-use crate::base::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::{Arc, AtomicU32, AtomicUsize, CoreAtomicUsize, Ordering, Weak, unsize};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::events::subscription::{EventQueue, EventSubscription, SubscriptionOptions};
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::AtomicUsize as CoreAtomicUsize;
 
 /// How many trees have a listener for long handlers, for stuck handlers, for one of these two, and
 /// for lifecycle events.
@@ -113,7 +111,7 @@ impl EventHub {
 
     /// Like [`listen`](Self::listen), for these kinds only.
     pub fn listen_to(&self, kinds: EventKinds, listener: impl Fn(&Event) + Send + Sync + 'static) -> ListenerHandle {
-        let id = self.events.listen(kinds, Arc::new(listener));
+        let id = self.events.listen(kinds, unsize!(Arc::new(listener) => dyn Fn(&Event) + Send + Sync));
         ListenerHandle(ListenerRegistration { events: Arc::downgrade(&self.events), id })
     }
 

@@ -4,9 +4,9 @@
 //! nothing: an instrumented actor has a bit in its control word, and its mailbox gives no credits
 //! for the fast push.
 
+use crate::base::sync::Arc;
 use crate::ids::path::ActorPath;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::any::Any;
 
 /// What travels with a message from its sender to its handler; made by [`Instrument::capture`].

@@ -9,12 +9,12 @@
 //!    before the end.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::base::wakers;
 use crate::base::wakers::ClonedWaker;
 use crate::events::event::{Event, EventKinds};
 use crate::events::hub::ListenerRegistration;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;

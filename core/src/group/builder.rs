@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::actor::context::Context;
+use crate::base::sync::{Arc, unsize};
 use crate::group::error::GroupError;
 use crate::group::handle::Group;
 use crate::group::in_place::InPlace;
@@ -17,7 +18,6 @@ use crate::tree::node;
 use crate::tree::node::{Node, NodeParent};
 use crate::tree::token::CancelToken;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -240,7 +240,7 @@ impl<T: Send + 'static> GroupBuilder<T> {
 impl GroupParent {
     /// Creates the member and attaches it to this parent.
     fn attach<M: Member>(self, member: impl FnOnce(Node) -> Arc<M>) -> Result<Arc<M>, GroupError> {
-        let dynamic = |member: &Arc<M>| Arc::clone(member) as Arc<dyn Member>;
+        let dynamic = |member: &Arc<M>| unsize!(Arc::clone(member) => dyn Member);
         match self {
             Self::Member(parent, name) => {
                 let member = member(adopt::new_node(parent.node().tree(), &parent, Some(&name))?);

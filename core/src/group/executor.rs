@@ -6,6 +6,7 @@
 use crate::base::catch;
 use crate::base::catch::PanicPayload;
 use crate::base::reason::{BoxError, Reason};
+use crate::base::sync::Arc;
 use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
 use crate::events::failure::FailureInfo;
@@ -16,7 +17,6 @@ use crate::group::wait_queue::WakeList;
 use crate::ids::name::Name;
 use crate::tree::member::Member;
 use crate::tree::node;
-use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
 /// The number of polls that one runtime task gives to the tasks of a group before it yields.
@@ -216,7 +216,7 @@ fn report_failure<T>(executor: &impl Executor<Value = T>, name: Option<Name>, nu
         node::cancel(&member, &Cause::Failed(failure.clone()));
         // Another thread may have cancelled the node first without having updated the state yet.
         if member.node().cause().is_some() && executor.with_state(|state, _| state.cause().is_none()) {
-            member.on_cancel();
+            member.on_cancel(&member);
         }
     }
     error

@@ -1,5 +1,6 @@
 //! `Group`: the owning handle of a group whose tasks run on the runtime.
 
+use crate::base::sync::Arc;
 use crate::events::cause::Cause;
 use crate::group::builder::GroupBuilder;
 use crate::group::calls;
@@ -15,7 +16,6 @@ use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;

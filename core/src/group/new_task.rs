@@ -1,5 +1,6 @@
 //! `NewTask`: a task with a name, a deadline or a cancel grace.
 
+use crate::base::sync::Arc;
 use crate::group::calls::GoFuture;
 use crate::group::error::{GoError, GoRejection};
 use crate::group::executor::Executor;
@@ -11,7 +12,6 @@ use crate::ids::name::Name;
 use crate::tree::cancel_grace::CancelGrace;
 use crate::tree::member::Member;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 

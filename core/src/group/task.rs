@@ -2,11 +2,11 @@
 
 use crate::base::reason::BoxError;
 use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::sync::Arc;
 use crate::base::timeout::Elapsed;
 use crate::ids::name::Name;
 use crate::tree::cancel_grace::CancelGrace;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};

@@ -13,9 +13,7 @@
 //! 2. No wake is lost. `WOKEN` is set by a read-modify-write before the index is read, and checked
 //!    after the task's poll and before the task counts as parked.
 
-use crate::base::sync::{AtomicU32, Ordering};
-use alloc::sync::Arc;
-use alloc::task::Wake;
+use crate::base::sync::{Arc, AtomicU32, Ordering, WakeArc, impl_wake, waker_of};
 use core::task::Waker;
 
 /// The low bit of the word: the task was woken. The other bits hold its index plus one.
@@ -25,7 +23,7 @@ const INDEX_SHIFT: u32 = 1;
 /// An executor that keeps started tasks by index.
 pub(super) trait WakeTask: Send + Sync + 'static {
     /// Schedules the task at `index`, unless it is being polled.
-    fn wake_task(self: &Arc<Self>, index: usize);
+    fn wake_task(this: &Arc<Self>, index: usize);
 }
 
 /// The shared part of a waker: the executor and the word.
@@ -34,17 +32,19 @@ struct WakeState<R> {
     word: AtomicU32,
 }
 
-impl<R: WakeTask> Wake for WakeState<R> {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+impl_wake!([R: WakeTask] WakeState<R>);
+
+impl<R: WakeTask> WakeArc for WakeState<R> {
+    fn wake(this: Arc<Self>) {
+        Self::wake_by_ref(&this);
     }
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        let before = self.word.fetch_or(WOKEN, Ordering::AcqRel);
+    fn wake_by_ref(this: &Arc<Self>) {
+        let before = this.word.fetch_or(WOKEN, Ordering::AcqRel);
         if before & WOKEN == 0
             && let Some(index) = (before >> INDEX_SHIFT).checked_sub(1)
         {
-            self.target.wake_task(index as usize);
+            R::wake_task(&this.target, index as usize);
         }
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct TaskWaker<R> {
 impl<R: WakeTask> TaskWaker<R> {
     pub(super) fn new(target: &Arc<R>) -> Self {
         let state = Arc::new(WakeState { target: Arc::clone(target), word: AtomicU32::new(0) });
-        let waker = Waker::from(Arc::clone(&state));
+        let waker = waker_of(Arc::clone(&state));
         Self { state, waker }
     }
 }

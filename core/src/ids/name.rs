@@ -3,9 +3,9 @@
 //! A name of up to 22 bytes is stored inline, a longer one behind an `Arc`. The name of an unnamed
 //! member is generated from its id (`$42`) and stored as a number.
 
+use crate::base::sync::Arc;
 use crate::ids::path::ActorId;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 

@@ -2,9 +2,9 @@
 //!
 //! A path starts at the root. Parsing the text of a path gives the same path.
 
+use crate::base::sync::Arc;
 use crate::ids::name::{Name, NameError, shorten};
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;

@@ -1,12 +1,12 @@
 //! What an observer can learn of, and order, a member without its type.
 
 use crate::events::counts::Counts;
+use crate::events::health_report::HealthReports;
 use crate::events::health_report::{HealthReport, Problem};
 use crate::ids::path::ActorPath;
 use crate::inspect::info::{Activity, MemberInfo, RestartInfo};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::facts::MemberKind;
-use alloc::sync::Arc;
 use core::fmt;
 
 impl AnyRef {
@@ -64,7 +64,7 @@ impl AnyRef {
     /// # Errors
     /// [`ActionError`] for a member that cannot restart: a task, a scope, a group.
     pub fn restart(&self) -> Result<(), ActionError> {
-        let did = Arc::clone(&self.member).request_restart();
+        let did = self.member.request_restart(&self.member);
         self.done(did, "restart", "only actors and supervisors have props to restart from")
     }
 
@@ -91,7 +91,7 @@ impl AnyRef {
     /// At most 256 reports of a system are kept; further ones are counted.
     pub fn report_health(&self, problem: Problem) -> HealthReport {
         let node = self.member.node();
-        node.tree().health_reports.open(node.path(), problem, node.runtime().now())
+        HealthReports::open(&node.tree().health_reports, node.path(), problem, node.runtime().now())
     }
 
     fn done(&self, did: bool, action: &'static str, why: &'static str) -> Result<(), ActionError> {

@@ -1,5 +1,6 @@
 //! [`Health`]: whether a system does its work, with reasons, as a value. `health_check` finds them.
 
+use crate::base::sync::Arc;
 use crate::events::event::GaveUp;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
@@ -9,7 +10,6 @@ use crate::tree::member::Member;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;

@@ -8,6 +8,7 @@
 //! One call looks at up to [`MEMBERS_PER_CALL`] members, and continues there at the next call. It
 //! looks again at members that were not well before, up to [`SUSPECTS_MAX`].
 
+use crate::base::sync::{Arc, Weak};
 use crate::base::time::Instant;
 use crate::events::give_ups::GiveUp;
 use crate::inspect::health::HealthReason;
@@ -20,7 +21,6 @@ use crate::tree::observed::HealthLimits;
 use crate::tree::walk::{Step, Walk};
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::time::Duration;
 

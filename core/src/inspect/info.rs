@@ -1,5 +1,6 @@
 //! [`MemberInfo`]: one member of the tree as a plain value.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::counts::Counts;
 use crate::events::failure::FailureInfo;
@@ -14,7 +15,6 @@ use crate::tree::waits::edges::Awaited;
 use crate::tree::waits::{Edge, Wait};
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 

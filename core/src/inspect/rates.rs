@@ -7,12 +7,12 @@
 //! Bounds: one sum per pass for the last 60 s, at most one per [`SUM_EVERY`], and the counts of the
 //! last pass for a limited number of members.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::counts::Counts;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::walk::{Step, Walk};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use hashbrown::HashMap;

@@ -4,6 +4,7 @@
 //! page begins. The lock of a node is held for one member, or for a fixed number of places in the
 //! table of its children; a parent with a million children is listed a page at a time.
 
+use crate::base::sync::Arc;
 use crate::ids::path::ActorPath;
 use crate::inspect::cursor::Cursor;
 use crate::inspect::info::MemberInfo;
@@ -11,7 +12,6 @@ use crate::tree::child;
 use crate::tree::facts::MemberKind;
 use crate::tree::member::Member;
 use crate::tree::walk::{Step, Walk};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -138,11 +138,11 @@ impl Member for TestMember {
         &self.node
     }
 
-    fn stop_with(self: Arc<Self>, _how: StopMode) {
+    fn stop_with(&self, _this: &Arc<dyn Member>, _how: StopMode) {
         self.stops.add();
     }
 
-    fn on_cancel(self: Arc<Self>) {}
+    fn on_cancel(&self, _this: &Arc<dyn Member>) {}
 
     fn exit_when_childless(&self) -> Option<Exit> {
         None

@@ -243,15 +243,15 @@ impl Member for TestChild {
         &self.node
     }
 
-    fn stop_with(self: Arc<Self>, _how: StopMode) {}
+    fn stop_with(&self, _this: &Arc<dyn Member>, _how: StopMode) {}
 
-    fn on_cancel(self: Arc<Self>) {}
+    fn on_cancel(&self, _this: &Arc<dyn Member>) {}
 
     fn exit_when_childless(&self) -> Option<Exit> {
         None
     }
 
-    fn halt(self: Arc<Self>) -> Progress {
+    fn halt(&self, _this: &Arc<dyn Member>) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (false, true));
         Progress::Pending
     }
@@ -264,7 +264,7 @@ impl ObservedMember for TestChild {
 }
 
 impl SupervisedMember for TestChild {
-    fn start_again(self: Arc<Self>) -> Progress {
+    fn start_again(&self) -> Progress {
         self.order(|orders| (orders.go, orders.halt) = (true, false));
         Progress::Pending
     }

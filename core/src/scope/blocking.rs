@@ -17,7 +17,7 @@ use crate::actor::context::Context as ActorContext;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::reason::{BoxError, Reason};
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, AtomicBool, Ordering, unsize};
 use crate::events::cause::{Cause, Exit};
 use crate::scope::Scope;
 use crate::tree::adopt;
@@ -30,7 +30,6 @@ use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use crate::tree::token::CancelToken;
 use crate::tree::{current, node, supervision};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -58,17 +57,17 @@ impl Member for BlockingMember {
         &self.node
     }
 
-    fn stop_with(self: Arc<Self>, how: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, how: StopMode) {
         if how == StopMode::Stop {
-            node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+            node::cancel(this, &Cause::Cancelled);
         }
     }
 
     /// The token is cancelled already. Only a job that has not started ends at once.
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, this: &Arc<dyn Member>) {
         if let JobState::Unstarted(work) = self.take() {
             let reason = catch::catch(|| drop(work)).err();
-            self.end(reason);
+            self.end(this, reason);
         }
     }
 
@@ -98,26 +97,26 @@ impl BlockingMember {
     }
 
     /// Runs the job on the current thread.
-    fn run(self: Arc<Self>) {
+    fn run(&self, this: &Arc<dyn Member>) {
         let JobState::Unstarted(work) = self.take() else { return };
         self.running.store(true, Ordering::Relaxed);
-        let member = Arc::clone(&self) as Arc<dyn Member>;
-        let token = node::token(&member);
+        let token = node::token(this);
         let ended = {
-            let mut current = Some(member);
+            let mut current = Some(Arc::clone(this));
             let _inside = current::enter(&mut current, Waker::noop());
             catch::catch(|| work(&token))
         };
         self.running.store(false, Ordering::Relaxed);
-        self.end(match ended {
+        let reason = match ended {
             Ok(error) => error.map(Reason::Error),
             Err(reason) => Some(reason),
-        });
+        };
+        self.end(this, reason);
     }
 
     /// Leaves the tree: failed if there is a reason, else cancelled if it was cancelled, else
     /// closed.
-    fn end(self: Arc<Self>, reason: Option<Reason>) {
+    fn end(&self, this: &Arc<dyn Member>, reason: Option<Reason>) {
         let exit = match (reason, self.node.cause()) {
             (None, None) => Exit::Closed,
             (None, Some(cause)) => Exit::Cancelled(cause),
@@ -130,7 +129,7 @@ impl BlockingMember {
                 Exit::Failed(failure)
             }
         };
-        node::leave(&(self as Arc<dyn Member>), &exit);
+        node::leave(this, &exit);
     }
 }
 
@@ -141,7 +140,7 @@ struct JobGuard(Option<Arc<BlockingMember>>);
 impl Drop for JobGuard {
     fn drop(&mut self) {
         if let Some(member) = self.0.take() {
-            node::cancel(&(member as Arc<dyn Member>), &Cause::Dropped);
+            node::cancel(&unsize!(member => dyn Member), &Cause::Dropped);
         }
     }
 }
@@ -157,7 +156,8 @@ where
         Err(reason) => return Err(LaunchError::new(reason, work)),
     };
     let member = Arc::new(BlockingMember { node, kind, running: AtomicBool::new(false), state: Lock::new(JobState::New) });
-    if let Err(reason) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+    let pointer = unsize!(Arc::clone(&member) => dyn Member);
+    if let Err(reason) = adopt::adopt(parent, Arc::clone(&pointer)) {
         return Err(LaunchError::new(reason, work));
     }
     let boxed: BoxedJob = Box::new(move |token| work(token).into_error());
@@ -168,17 +168,17 @@ where
         }
         _ => Some(boxed),
     });
-    let task = Task { member: Arc::clone(&member) as Arc<dyn Member> };
+    let task = Task { member: Arc::clone(&pointer) };
     if let Some(boxed) = too_late {
         // It was cancelled after it entered the tree. It exits without running.
         let reason = catch::catch(|| drop(boxed)).err();
-        member.end(reason);
+        member.end(&pointer, reason);
         return Ok(task);
     }
     let mut guard = JobGuard(Some(member));
     parent.node().runtime().spawn_blocking(Box::new(move || {
         if let Some(member) = guard.0.take() {
-            member.run();
+            member.run(&pointer);
         }
     }));
     Ok(task)

@@ -1,6 +1,7 @@
 //! `Launch`: a task with a name, isolation or a cancel grace.
 
 use crate::scope::Scope;
+use crate::scope::member::ScopeMember;
 use crate::tree::task;
 use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use core::future::Future;
@@ -84,6 +85,6 @@ impl<'a> Launch<'a> {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let kind = if self.isolated { TaskKind::Isolated } else { TaskKind::Sibling };
-        task::launch_with_grace(&self.scope.member.as_member(), self.name, kind, self.cancel_grace, future)
+        task::launch_with_grace(&ScopeMember::as_member(&self.scope.member), self.name, kind, self.cancel_grace, future)
     }
 }

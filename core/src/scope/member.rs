@@ -12,6 +12,7 @@
 //! How the member exits, when its last child has ended: `Failed` if a failure is recorded (not for
 //! `Top`), else `Cancelled` if it was cancelled, else by its stop mode.
 
+use crate::base::sync::{Arc, unsize};
 use crate::base::time::Instant;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
@@ -24,7 +25,6 @@ use crate::tree::node::{Node, NodeParent};
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::{Tree, node, supervision, waits};
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -73,20 +73,20 @@ impl ScopeMember {
     pub(crate) fn below(parent: &Arc<dyn Member>, name: Option<&str>, role: ScopeRole) -> Result<Arc<Self>, Refusal> {
         let (node, started) = (adopt::new_node(parent.node().tree(), parent, name)?, parent.node().runtime().now());
         let member = Arc::new(Self { node, role, started });
-        adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>)?;
+        adopt::adopt(parent, unsize!(Arc::clone(&member) => dyn Member))?;
         Ok(member)
     }
 
-    pub(super) fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
-        Arc::clone(self) as Arc<dyn Member>
+    pub(super) fn as_member(this: &Arc<Self>) -> Arc<dyn Member> {
+        unsize!(Arc::clone(this) => dyn Member)
     }
 
     /// Leaves the tree if no child is left to wait for.
-    fn exit_if_childless(self: &Arc<Self>) {
+    fn exit_if_childless(&self, this: &Arc<dyn Member>) {
         if !self.node.has_children()
             && let Some(exit) = self.exit_when_childless()
         {
-            node::leave(&self.as_member(), &exit);
+            node::leave(this, &exit);
         }
     }
 }
@@ -96,30 +96,30 @@ impl Member for ScopeMember {
         &self.node
     }
 
-    fn stop_with(self: Arc<Self>, how: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, how: StopMode) {
         if self.plan_stop(how) {
             self.node.stop_next_child();
         }
-        self.finish_stop();
+        self.finish_stop(this);
     }
 
-    fn begin_stop(self: Arc<Self>, how: StopMode) -> bool {
+    fn begin_stop(&self, this: &Arc<dyn Member>, how: StopMode) -> bool {
         let begins = self.plan_stop(how);
         if !begins && self.node.has_children() {
             // The children are stopping already. Siblings that stop after this one wait for it from
             // now on.
-            waits::break_cycles_of(vec![self]);
+            waits::break_cycles_of(vec![Arc::clone(this)]);
         }
         begins
     }
 
-    fn finish_stop(self: Arc<Self>) {
-        self.exit_if_childless();
+    fn finish_stop(&self, this: &Arc<dyn Member>) {
+        self.exit_if_childless(this);
     }
 
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, this: &Arc<dyn Member>) {
         self.node.refuse_children();
-        self.exit_if_childless();
+        self.exit_if_childless(this);
     }
 
     fn exit_when_childless(&self) -> Option<Exit> {
@@ -132,11 +132,11 @@ impl Member for ScopeMember {
         self.node.stop_mode().map(StopMode::exit)
     }
 
-    fn halt(self: Arc<Self>) -> Progress {
+    fn halt(&self, this: &Arc<dyn Member>) -> Progress {
         if self.role == ScopeRole::Supervisor {
             return supervision::halt(&self.node);
         }
-        self.stop_with(StopMode::Stop);
+        self.stop_with(this, StopMode::Stop);
         Progress::Pending
     }
 }
@@ -157,7 +157,7 @@ impl ObservedMember for ScopeMember {
 }
 
 impl SupervisedMember for ScopeMember {
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
+    fn child_failed(&self, this: &Arc<dyn Member>, failure: FailureInfo) -> FailureStep {
         match self.role {
             ScopeRole::Top => {
                 self.node.keep_first_failure(&failure);
@@ -167,9 +167,9 @@ impl SupervisedMember for ScopeMember {
             // A supervisor that has failed and is stopping ignores further failures of its
             // children.
             ScopeRole::Supervisor if self.node.is_failing() => FailureStep::default(),
-            ScopeRole::Supervisor => supervision::judge_and_apply(self, FailedMemberKind::Supervisor, failure),
+            ScopeRole::Supervisor => supervision::judge_and_apply(this, FailedMemberKind::Supervisor, failure),
             ScopeRole::Scope | ScopeRole::Run | ScopeRole::IsolatedScope => {
-                Arc::clone(&self).apply_action(ChildAction::Stop, failure.clone());
+                self.apply_action(this, ChildAction::Stop, failure.clone());
                 // A member above cannot restart a failed scope, so the failure goes up as it is.
                 let above = self.node.parent().filter(|_| self.role != ScopeRole::IsolatedScope);
                 let next = above.map(|above| (Arc::clone(above), failure.escalated_to(above)));
@@ -178,12 +178,12 @@ impl SupervisedMember for ScopeMember {
         }
     }
 
-    fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
+    fn apply_action(&self, this: &Arc<dyn Member>, action: ChildAction, failure: FailureInfo) {
         match action {
             ChildAction::Stop | ChildAction::Escalate { .. } => {}
             ChildAction::Restart(wait) => {
                 self.node.note_failure(&failure);
-                return supervision::restart_supervisor(&self.as_member(), wait);
+                return supervision::restart_supervisor(this, wait);
             }
             ChildAction::Resume | ChildAction::Wait(_) => return,
         }
@@ -191,12 +191,12 @@ impl SupervisedMember for ScopeMember {
         self.node.note_failure(&failure);
         match self.role {
             ScopeRole::Top | ScopeRole::IsolatedScope => {}
-            ScopeRole::Scope | ScopeRole::Run => node::cancel(&self.as_member(), &Cause::Failed(failure)),
-            ScopeRole::Supervisor => self.stop_with(StopMode::Stop),
+            ScopeRole::Scope | ScopeRole::Run => node::cancel(this, &Cause::Failed(failure)),
+            ScopeRole::Supervisor => self.stop_with(this, StopMode::Stop),
         }
     }
 
-    fn start_again(self: Arc<Self>) -> Progress {
+    fn start_again(&self) -> Progress {
         supervision::start(&self.node)
     }
 
@@ -208,10 +208,10 @@ impl SupervisedMember for ScopeMember {
         matches!(self.role, ScopeRole::Top | ScopeRole::IsolatedScope)
     }
 
-    fn request_restart(self: Arc<Self>) -> bool {
+    fn request_restart(&self, this: &Arc<dyn Member>) -> bool {
         let restarts = self.role == ScopeRole::Supervisor;
         if restarts {
-            supervision::restart_supervisor(&self.as_member(), Duration::ZERO);
+            supervision::restart_supervisor(this, Duration::ZERO);
         }
         restarts
     }

@@ -28,6 +28,7 @@ use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
 #[cfg(feature = "std")]
 use crate::base::block_on;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::{Cause, Exit};
 use crate::ids::name::Name;
 use crate::ids::path::{ActorId, ActorPath};
@@ -45,7 +46,6 @@ use crate::tree::task::{LaunchError, Outcome, Task};
 use crate::tree::token::CancelToken;
 use crate::tree::wait_all::{WaitAll, WaitError, outcome};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
@@ -85,7 +85,7 @@ impl Scope {
         let id = tree.next_id();
         let node = Node::new(NodeParent::Root(Arc::clone(tree)), id, Name::generated(id));
         let member = Arc::new(ScopeMember { node, role: ScopeRole::Scope, started: tree.runtime.now() });
-        let dynamic: Arc<dyn Member> = Arc::clone(&member) as Arc<dyn Member>;
+        let dynamic = unsize!(Arc::clone(&member) => dyn Member);
         match token.attach(&dynamic) {
             Ok(registration) => member.node.attach_below(token.clone(), registration),
             Err(cause) => node::cancel(&dynamic, &cause),
@@ -102,7 +102,7 @@ impl Scope {
     /// # Errors
     /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn scope(&self, name: &str) -> Result<Scope, Refusal> {
-        Self::below(&self.member.as_member(), Some(name))
+        Self::below(&ScopeMember::as_member(&self.member), Some(name))
     }
 
     /// Creates a scope for one run of a graph. It is a scope like any other, and has the kind
@@ -111,7 +111,7 @@ impl Scope {
     /// # Errors
     /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn run_scope(&self, name: &str) -> Result<Scope, Refusal> {
-        let member = ScopeMember::below(&self.member.as_member(), Some(name), ScopeRole::Run)?;
+        let member = ScopeMember::below(&ScopeMember::as_member(&self.member), Some(name), ScopeRole::Run)?;
         Ok(Self { member, cancel_grace: None })
     }
 
@@ -120,7 +120,7 @@ impl Scope {
     /// # Errors
     /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn isolated_scope(&self, name: &str) -> Result<Scope, Refusal> {
-        let member = ScopeMember::below(&self.member.as_member(), Some(name), ScopeRole::IsolatedScope)?;
+        let member = ScopeMember::below(&ScopeMember::as_member(&self.member), Some(name), ScopeRole::IsolatedScope)?;
         Ok(Self { member, cancel_grace: None })
     }
 
@@ -129,7 +129,7 @@ impl Scope {
     /// # Errors
     /// Returns a [`Refusal`] if this scope is closing, or the name is invalid or in use.
     pub fn supervisor(&self, name: &str, strategy: impl SupervisorStrategy) -> Result<Supervisor, Refusal> {
-        Supervisor::below(&self.member.as_member(), name, strategy)
+        Supervisor::below(&ScopeMember::as_member(&self.member), name, strategy)
     }
 
     /// Runs a future as a child of this scope.
@@ -173,7 +173,7 @@ impl Scope {
         T: Send + 'static,
         F: Future<Output: Outcome> + Send + 'static,
     {
-        producer::produce(&self.member.as_member(), capacity, producer)
+        producer::produce(&ScopeMember::as_member(&self.member), capacity, producer)
     }
 
     /// Starts an actor called `name` as a child of this scope.
@@ -195,12 +195,12 @@ impl Scope {
     /// adder.tell(1).unwrap();
     /// ```
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        spawn::actor(&self.member.as_member(), Some(name), props)
+        spawn::actor(&ScopeMember::as_member(&self.member), Some(name), props)
     }
 
     /// Starts an actor with a generated name. Otherwise like [`spawn`](Self::spawn).
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        spawn::actor(&self.member.as_member(), None, props)
+        spawn::actor(&ScopeMember::as_member(&self.member), None, props)
     }
 
     /// Starts an actor and waits until its `started` hook has returned `Ok`, including restarts.
@@ -213,24 +213,24 @@ impl Scope {
     /// Returns the token of this scope. Cancelling either one cancels the other; the token is also
     /// cancelled when the scope has ended.
     pub fn token(&self) -> CancelToken {
-        node::token(&self.member.as_member())
+        node::token(&ScopeMember::as_member(&self.member))
     }
 
     /// Cancels everything in the scope. The scope accepts no further child. The first cause is
     /// kept.
     pub fn cancel(&self, cause: impl Into<Cause>) {
-        node::cancel(&self.member.as_member(), &cause.into());
+        node::cancel(&ScopeMember::as_member(&self.member), &cause.into());
     }
 
     /// Stops the children one after the other, the youngest first, each after its current message.
     pub fn stop(&self) {
-        Arc::clone(&self.member).stop_with(StopMode::Stop);
+        self.member.stop_with(&ScopeMember::as_member(&self.member), StopMode::Stop);
     }
 
     /// Closes the scope: it accepts no further child and exits after its last child has ended.
     /// Actors process their queued messages first.
     pub fn close(&self) {
-        Arc::clone(&self.member).stop_with(StopMode::Close);
+        self.member.stop_with(&ScopeMember::as_member(&self.member), StopMode::Close);
     }
 
     /// Waits until every child has ended and all their `on_done` callbacks have run.
@@ -241,7 +241,7 @@ impl Scope {
     /// Returns the first failure that cancelled the scope. Awaited inside a child of the scope, it
     /// returns an error instead of deadlocking.
     pub fn wait_all(&self) -> WaitAll {
-        WaitAll::new(self.member.as_member(), None)
+        WaitAll::new(ScopeMember::as_member(&self.member), None)
     }
 
     /// Waits like [`wait_all`](Self::wait_all), but at most `wait`.
@@ -249,7 +249,7 @@ impl Scope {
     /// # Errors
     /// Returns [`WaitError::StillRunning`] with the running members after `wait`.
     pub fn wait_all_for(&self, wait: Duration) -> WaitAll {
-        WaitAll::new(self.member.as_member(), Some(wait))
+        WaitAll::new(ScopeMember::as_member(&self.member), Some(wait))
     }
 
     /// Returns at once whether all children have ended.
@@ -292,7 +292,7 @@ impl Scope {
 
     /// Returns an untyped reference to the scope, to stop, watch or wait for it.
     pub fn any(&self) -> AnyRef {
-        AnyRef { member: self.member.as_member() }
+        AnyRef { member: ScopeMember::as_member(&self.member) }
     }
 }
 
@@ -320,7 +320,7 @@ impl Scope {
 /// Dropping the scope cancels its members, without waiting for them.
 impl Drop for Scope {
     fn drop(&mut self) {
-        node::cancel(&self.member.as_member(), &Cause::Dropped);
+        node::cancel(&ScopeMember::as_member(&self.member), &Cause::Dropped);
     }
 }
 

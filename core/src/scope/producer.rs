@@ -9,13 +9,13 @@
 //! 2. Items that are queued at the close can still be received.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::base::wakers;
 use crate::base::wakers::ClonedWaker;
 use crate::tree::member::Member;
 use crate::tree::task;
 use crate::tree::task::{LaunchError, Outcome, Task, TaskKind};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;

@@ -6,6 +6,7 @@ use crate::actor::props::Props;
 use crate::actor::spawn::SpawnError;
 use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
+use crate::base::sync::{Arc, unsize};
 use crate::ids::path::ActorPath;
 use crate::scope::member::{ScopeMember, ScopeRole};
 use crate::tree::adopt::Refusal;
@@ -15,7 +16,6 @@ use crate::tree::child::ChildError;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -58,7 +58,7 @@ pub type Guardian = Supervisor;
 
 impl Supervisor {
     pub(crate) fn below(parent: &Arc<dyn Member>, name: &str, strategy: impl SupervisorStrategy) -> Result<Self, Refusal> {
-        let strategy: Arc<dyn SupervisorStrategy> = Arc::new(strategy);
+        let strategy = unsize!(Arc::new(strategy) => dyn SupervisorStrategy);
         Self::with(parent, name, Some(strategy))
     }
 
@@ -141,7 +141,7 @@ impl Supervisor {
     /// [`ParentSink`](crate::ParentSink) passes them to the parent, which is the
     /// default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
-        let sink: Arc<dyn EscalationSink> = Arc::new(sink);
+        let sink = unsize!(Arc::new(sink) => dyn EscalationSink);
         let replaced = self.member.node().with_supervision(|supervision| supervision.sink.replace(sink));
         drop(replaced);
     }
@@ -162,7 +162,7 @@ impl Supervisor {
     /// assert_eq!(sim.simulate(workers.exited()).unwrap(), Exit::Stopped);
     /// ```
     pub fn stop(&self) {
-        Arc::clone(&self.member).stop_with(StopMode::Stop);
+        self.member.stop_with(&self.as_member(), StopMode::Stop);
     }
 
     /// Waits for the exit of the supervisor. A restart is not an exit.
@@ -181,7 +181,7 @@ impl Supervisor {
     }
 
     fn as_member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.member) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.member) => dyn Member)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `SystemBuilder`: the options of a system and their defaults.
 
 use crate::base::runtime::Runtime;
+use crate::base::sync::{Arc, unsize};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::events::hub::Callback;
@@ -16,7 +17,6 @@ use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::{Tree, TreeSettings};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
@@ -155,7 +155,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
     /// Sets code that runs around the messages of [instrumented](crate::Props::instrumented)
     /// actors, for spans and timing. Default: none.
     pub fn instrument(mut self, instrument: impl Instrument) -> Self {
-        self.settings.instrument = Some(Arc::new(instrument));
+        self.settings.instrument = Some(unsize!(Arc::new(instrument) => dyn Instrument));
         self
     }
 
@@ -170,14 +170,14 @@ impl<S: BuildSystem> SystemBuilder<S> {
     ///
     /// Default: one-for-one restart, at most three restarts in five seconds.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
-        self.settings.strategy = Some(Arc::new(strategy));
+        self.settings.strategy = Some(unsize!(Arc::new(strategy) => dyn SupervisorStrategy));
         self
     }
 
     /// Sets the sink for failures of supervisors without an own or inherited sink. Default: the
     /// parent decides.
     pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-        self.settings.sink = Some(Arc::new(sink));
+        self.settings.sink = Some(unsize!(Arc::new(sink) => dyn EscalationSink));
         self
     }
 
@@ -186,14 +186,14 @@ impl<S: BuildSystem> SystemBuilder<S> {
     /// If it refuses a failure or panics, the failure goes to the root handler, or is kept for
     /// [`take_escalations`](System::take_escalations). Default: none.
     pub fn root_sink(mut self, sink: impl EscalationSink) -> Self {
-        self.root_sink = Some(Arc::new(sink));
+        self.root_sink = Some(unsize!(Arc::new(sink) => dyn EscalationSink));
         self
     }
 
     /// Adds a listener for every event from the first one on; see [`RootContext::on_event`]. May be
     /// called several times.
     pub fn on_event(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        self.listeners.push(Arc::new(listener));
+        self.listeners.push(unsize!(Arc::new(listener) => dyn Fn(&Event) + Send + Sync));
         self
     }
 
@@ -231,7 +231,7 @@ impl<S: BuildSystem> SystemBuilder<S> {
             tree.events.listen(EventKinds::ALL, listener);
         }
         let root = ScopeMember::top(&tree);
-        let top: Arc<dyn Member> = Arc::clone(&root) as Arc<dyn Member>;
+        let top: Arc<dyn Member> = unsize!(Arc::clone(&root) => dyn Member);
         let below = |name| ScopeMember::below(&top, Some(name), ScopeRole::Top);
         // `/system` is started first and so ends last. A new root refuses neither of them.
         let guardians = below("system").and_then(|system| Ok((system, below("user")?)));

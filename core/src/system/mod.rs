@@ -25,6 +25,7 @@ use crate::actor::spawn::SpawnError;
 use crate::actor::spawn_started::SpawnStarted;
 use crate::actor::{Actor, spawn, spawn_started};
 use crate::base::runtime::Runtime;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
@@ -46,7 +47,6 @@ use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::token::CancelToken;
 use crate::tree::wait_all::WaitAll;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 
 /// A tree of actors and scopes on one runtime. Dropping it cancels everything in it.
@@ -261,11 +261,11 @@ impl System {
     }
 
     pub(crate) fn root_member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.root) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.root) => dyn Member)
     }
 
     fn user_member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.user) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.user) => dyn Member)
     }
 }
 

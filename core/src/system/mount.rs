@@ -21,6 +21,7 @@ use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
 use crate::scope::Scope;
@@ -32,7 +33,6 @@ use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::node;
 use crate::tree::supervision::sink::CustomEscalationSink;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::convert::Infallible;
 use core::fmt;
 

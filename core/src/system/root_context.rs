@@ -6,6 +6,7 @@ use crate::actor::spawn::SpawnError;
 use crate::actor::{Actor, spawn};
 use crate::base::catch;
 use crate::base::reason::Reason;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::Cause;
 use crate::events::counts::Counts;
 use crate::events::event::Event;
@@ -29,7 +30,6 @@ use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::unhandled::Escalations;
 use crate::tree::supervision::unhandled::RootHandler;
 use crate::tree::token::CancelToken;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
@@ -68,7 +68,7 @@ impl RootContext {
     /// Returns the props in [`SpawnError`] if the system is shutting down, the name is invalid or
     /// in use, or the mailbox has no capacity.
     pub fn spawn<A: Actor>(&self, name: &str, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
+        let user: Arc<dyn Member> = unsize!(Arc::clone(&self.user) => dyn Member);
         spawn::actor(&user, Some(name), props)
     }
 
@@ -77,7 +77,7 @@ impl RootContext {
     /// # Errors
     /// See [`spawn`](Self::spawn).
     pub fn spawn_unnamed<A: Actor>(&self, props: Props<A>) -> Result<ActorRef<A::Msg>, SpawnError<A>> {
-        let user: Arc<dyn Member> = Arc::clone(&self.user) as Arc<dyn Member>;
+        let user: Arc<dyn Member> = unsize!(Arc::clone(&self.user) => dyn Member);
         spawn::actor(&user, None, props)
     }
 
@@ -170,7 +170,7 @@ impl RootContext {
     }
 
     fn root_member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.root) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.root) => dyn Member)
     }
 
     /// Returns the actor at `path` if its message type is `M`.
@@ -211,7 +211,7 @@ impl RootContext {
     /// Calls `visit` with a sample of each running actor, for metrics. Takes time in proportion to
     /// the number of members, and holds no lock for longer than one of them needs.
     pub fn sample_actors(&self, mut visit: impl FnMut(&ActorSample)) {
-        sample::visit(Arc::clone(&self.root) as Arc<dyn Member>, &mut visit);
+        sample::visit(unsize!(Arc::clone(&self.root) => dyn Member), &mut visit);
     }
 
     /// Returns the number of failures reported so far.
@@ -256,19 +256,19 @@ impl RootContext {
     /// See [`SystemBuilder::escalate_to`](crate::SystemBuilder::escalate_to).
     /// [`ParentSink`](crate::ParentSink) restores the default.
     pub fn set_escalation_sink(&self, sink: impl EscalationSink) {
-        self.root.node().tree().set_sink(Arc::new(sink));
+        self.root.node().tree().set_sink(unsize!(Arc::new(sink) => dyn EscalationSink));
     }
 
     /// Sets a sink for failures that neither the root's sink nor its handler takes.
     pub(crate) fn escalate_outside(&self, sink: impl EscalationSink) {
-        self.root.node().tree().unhandled.set_outer_sink(Arc::new(sink));
+        self.root.node().tree().unhandled.set_outer_sink(unsize!(Arc::new(sink) => dyn EscalationSink));
     }
 
     /// Wraps a root handler: passes it a `RootContext` and reports its panics. Holds the tree
     /// weakly.
     fn guard_handler(&self, handler: impl Fn(&FailureInfo, &RootContext) + Send + Sync + 'static) -> RootHandler {
         let (root, user) = (Arc::downgrade(&self.root), Arc::downgrade(&self.user));
-        Arc::new(move |failure| {
+        let guarded = Arc::new(move |failure: &FailureInfo| {
             // The failed member keeps the root alive. `/user` may be gone if the owner dropped the
             // system; the root, which is cancelled then, replaces it and refuses everything as
             // well.
@@ -277,7 +277,8 @@ impl RootContext {
             let context = Self::new(root, user);
             let outcome = catch::catch(|| handler(failure, &context));
             outcome.map_err(|reason| context.root.node().events().record_failure(&context.failure(reason))).is_ok()
-        })
+        });
+        unsize!(guarded => dyn Fn(&FailureInfo) -> bool + Send + Sync)
     }
 
     /// Creates a failure of the root itself.
@@ -292,7 +293,7 @@ impl RootContext {
 
     /// Begins a shutdown without waiting. Nothing new starts; everything is closed, youngest first.
     pub fn begin_shutdown(&self) {
-        Arc::clone(&self.root).stop_with(StopMode::Close);
+        self.root.stop_with(&self.root_member(), StopMode::Close);
     }
 
     /// Returns a token that is cancelled when this system begins to end; see
@@ -303,7 +304,7 @@ impl RootContext {
 
     /// Cancels everything in this system, without waiting.
     pub fn cancel(&self, cause: impl Into<Cause>) {
-        node::cancel(&(Arc::clone(&self.root) as Arc<dyn Member>), &cause.into());
+        node::cancel(&(unsize!(Arc::clone(&self.root) => dyn Member)), &cause.into());
     }
 }
 

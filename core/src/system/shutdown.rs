@@ -6,6 +6,7 @@
 //!
 //! Invariant: once begun, the time limit is enforced even if the future of the shutdown is dropped.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::cause::Cause;
 use crate::ids::path::ActorPath;
@@ -15,7 +16,6 @@ use crate::tree::node::Running;
 use crate::tree::wait_all::{WaitAll, WaitError, write_running};
 use crate::tree::{node, wait_all};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -35,7 +35,7 @@ impl System {
     ///   begun, but a member cannot wait for itself.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
         let inside = wait_all::current_member_within(self.root.node());
-        Arc::clone(&self.root).stop_with(StopMode::Close);
+        self.root.stop_with(&self.root_member(), StopMode::Close);
         let mut deadline =
             ShutdownDeadline { root: self.root_member(), at: self.root.node().runtime().now() + grace, is_open: true };
         if let Some(child) = inside {

@@ -1,5 +1,6 @@
 //! Adds a member to the tree: a new node below a parent, or a [`Refusal`].
 
+use crate::base::sync::Arc;
 use crate::ids::name::{Name, NameError};
 use crate::ids::path::ActorPath;
 use crate::tree::Tree;
@@ -7,7 +8,6 @@ use crate::tree::member::Member;
 use crate::tree::node::children::AdoptError;
 use crate::tree::node::{Node, NodeParent};
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::fmt;
 
 /// Why a member was not started.

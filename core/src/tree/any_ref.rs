@@ -1,5 +1,6 @@
 //! [`AnyRef`]: a handle to a member without its type, and [`Exited`], which waits for its exit.
 
+use crate::base::sync::Arc;
 use crate::base::wakers::WakerKey;
 use crate::events::cause::{Cause, Exit};
 use crate::ids::path::{ActorId, ActorPath};
@@ -7,7 +8,6 @@ use crate::tree::member::{Member, StopMode};
 use crate::tree::waits::edges::{Awaited, EndEdge};
 use crate::tree::{node, wait_all};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -73,12 +73,12 @@ impl AnyRef {
     /// Stops the member: an actor after its current message, a scope after its children have
     /// stopped. A task is cancelled.
     pub fn stop(&self) {
-        Arc::clone(&self.member).request_stop(StopMode::Stop);
+        self.member.request_stop(&self.member, StopMode::Stop);
     }
 
     /// Closes the member's input: it ends after all of its queued work is done.
     pub fn close(&self) {
-        Arc::clone(&self.member).request_stop(StopMode::Close);
+        self.member.request_stop(&self.member, StopMode::Close);
     }
 
     /// Cancels the member and everything below it. The first cause wins.

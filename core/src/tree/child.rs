@@ -1,12 +1,12 @@
 //! Finds, stops and restarts a child by its name.
 
+use crate::base::sync::Arc;
 use crate::ids::name::Name;
 use crate::ids::path::ActorPath;
 use crate::tree::any_ref::AnyRef;
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::Node;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::fmt;
 
 pub(crate) fn child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
@@ -25,14 +25,14 @@ pub(crate) fn descend(root: &Arc<dyn Member>, path: &ActorPath) -> Option<Arc<dy
 
 pub(crate) fn stop_child(parent: &Node, name: &str) -> Result<AnyRef, ChildError> {
     let child = child(parent, name)?;
-    Arc::clone(&child.member).stop_with(StopMode::Stop);
+    child.member.stop_with(&child.member, StopMode::Stop);
     Ok(child)
 }
 
 pub(crate) fn restart_child(parent: &Node, name: &str) -> Result<(), ChildError> {
     let child = child(parent, name)?;
     let path = child.path();
-    if child.member.request_restart() { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
+    if child.member.request_restart(&child.member) { Ok(()) } else { Err(ChildError::CannotRestart(path)) }
 }
 
 /// Why an operation on a child failed.

@@ -2,10 +2,11 @@
 //!
 //! A [`FailureInfo`] carries it as an opaque value, so that `events` needs nothing of the tree.
 
+use crate::base::sync::{Arc, Weak, unsize};
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
 use crate::tree::member::Member;
-use alloc::sync::{Arc, Weak};
+use core::any::Any;
 
 #[derive(Clone, Default)]
 struct Lineage {
@@ -24,7 +25,9 @@ impl FailureInfo {
 
     /// Records that a child of `parent` failed.
     pub(crate) fn below(mut self, parent: Option<&Arc<dyn Member>>) -> Self {
-        self.set_lineage(Arc::new(Lineage { parent: parent.map(Arc::downgrade), ..Lineage::default() }));
+        self.set_lineage(
+            unsize!(Arc::new(Lineage { parent: parent.map(Arc::downgrade), ..Lineage::default() }) => dyn Any + Send + Sync),
+        );
         self
     }
 
@@ -47,7 +50,7 @@ impl FailureInfo {
             supervisor: Some(Arc::downgrade(parent)),
             has_no_sink: self.has_no_sink(),
         };
-        self.as_seen_by(parent.node().id(), path, Arc::new(lineage))
+        self.as_seen_by(parent.node().id(), path, unsize!(Arc::new(lineage) => dyn Any + Send + Sync))
     }
 
     /// Returns the path of `parent`, if it is the parent of the supervisor that handles the
@@ -76,7 +79,7 @@ impl FailureInfo {
     pub(crate) fn set_has_no_sink(&mut self, has_no_sink: bool) {
         if self.has_no_sink() != has_no_sink {
             let lineage = self.position().cloned().unwrap_or_default();
-            self.set_lineage(Arc::new(Lineage { has_no_sink, ..lineage }));
+            self.set_lineage(unsize!(Arc::new(Lineage { has_no_sink, ..lineage }) => dyn Any + Send + Sync));
         }
     }
 }

@@ -13,7 +13,11 @@
 //! | [`SupervisedMember`] | `supervision`, `node`, `child` | actors, scopes and supervisors |
 //! | [`WaitingMember`] | `waits`, replies | actors, scopes, tasks, groups |
 //! | [`ObservedMember`] | snapshots, health, samplers | every member |
+//!
+//! A method that needs the shared pointer of its member gets it as `this`. A receiver
+//! `self: Arc<Self>` would need the pointer of `alloc`, which does not exist on every target.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
@@ -26,7 +30,6 @@ use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, WaitEdges};
 use crate::tree::waits::{Edge, Unanswered};
 use crate::tree::watch;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
@@ -37,22 +40,22 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + ObservedMember + Any
 
     /// Ends the member in order, on behalf of its parent: an actor after its current message
     /// (`Stop`) or after all queued messages (`Close`).
-    fn stop_with(self: Arc<Self>, mode: StopMode);
+    fn stop_with(&self, this: &Arc<dyn Member>, mode: StopMode);
 
     /// Starts to stop a member that has no task. Returns true if its children must be stopped next,
     /// followed by `finish_stop`. Default: calls `stop_with` and returns false.
-    fn begin_stop(self: Arc<Self>, mode: StopMode) -> bool {
-        self.stop_with(mode);
+    fn begin_stop(&self, this: &Arc<dyn Member>, mode: StopMode) -> bool {
+        self.stop_with(this, mode);
         false
     }
 
     /// Continues after `begin_stop`: the children have ended or have the order to end. Default:
     /// nothing.
-    fn finish_stop(self: Arc<Self>) {}
+    fn finish_stop(&self, _this: &Arc<dyn Member>) {}
 
     /// Reacts to a cancel, whose cause is already recorded in the node: the member ends at its next
     /// await.
-    fn on_cancel(self: Arc<Self>);
+    fn on_cancel(&self, this: &Arc<dyn Member>);
 
     /// Called when the last child has left while the node accepts no new ones. A member without a
     /// task returns its exit; others return `None`.
@@ -60,14 +63,14 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + ObservedMember + Any
 
     /// Stops the member on behalf of a user, not of its supervisor. A permanent child starts again
     /// afterwards. Default: `stop_with`.
-    fn request_stop(self: Arc<Self>, mode: StopMode) {
-        self.stop_with(mode);
+    fn request_stop(&self, this: &Arc<dyn Member>, mode: StopMode) {
+        self.stop_with(this, mode);
     }
 
     /// Ends the current incarnation, reports it to the parent's restart plan, and waits for
     /// `start_again`. Default: stops the member, because it cannot start again.
-    fn halt(self: Arc<Self>) -> Progress {
-        self.stop_with(StopMode::Stop);
+    fn halt(&self, this: &Arc<dyn Member>) -> Progress {
+        self.stop_with(this, StopMode::Stop);
         Progress::Pending
     }
 
@@ -87,16 +90,16 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + ObservedMember + Any
 pub(crate) trait SupervisedMember {
     /// Handles a failure of a child that the child's supervision did not resolve. Default: ignores
     /// it.
-    fn child_failed(self: Arc<Self>, _failure: FailureInfo) -> FailureStep {
+    fn child_failed(&self, _this: &Arc<dyn Member>, _failure: FailureInfo) -> FailureStep {
         FailureStep::default()
     }
 
     /// Applies the decision about this member, after a failure of a child became its own. Default:
     /// nothing.
-    fn apply_action(self: Arc<Self>, _action: ChildAction, _failure: FailureInfo) {}
+    fn apply_action(&self, _this: &Arc<dyn Member>, _action: ChildAction, _failure: FailureInfo) {}
 
     /// Starts the next incarnation and reports it to the parent's restart plan. Default: nothing.
-    fn start_again(self: Arc<Self>) -> Progress {
+    fn start_again(&self) -> Progress {
         Progress::Pending
     }
 
@@ -113,7 +116,7 @@ pub(crate) trait SupervisedMember {
 
     /// Restarts the member on behalf of a user. Returns false if it cannot restart, which is the
     /// default.
-    fn request_restart(self: Arc<Self>) -> bool {
+    fn request_restart(&self, _this: &Arc<dyn Member>) -> bool {
         false
     }
 

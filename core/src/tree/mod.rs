@@ -44,6 +44,7 @@ pub(crate) mod watch;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
+use crate::base::sync::{Arc, CoreAtomicUsize, Ordering};
 use crate::events::event::LONG_HANDLER_DEFAULT;
 use crate::events::give_ups::GiveUps;
 use crate::events::health_report::HealthReports;
@@ -57,9 +58,7 @@ use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use crate::tree::supervision::unhandled::Unhandled;
 use crate::tree::watch::HandlerWatch;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
 /// The default time limit of the hooks `restarting` and `stopped`: 5 s. A system can set another
@@ -104,7 +103,7 @@ struct DropQueue {
 }
 
 /// How many trees this process has created. The number keeps the ids of different trees apart.
-static TREES: AtomicUsize = AtomicUsize::new(0);
+static TREES: CoreAtomicUsize = CoreAtomicUsize::new(0);
 
 /// The settings of a tree that a user can choose.
 pub(crate) struct TreeSettings {

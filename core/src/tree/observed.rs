@@ -9,12 +9,12 @@
 //! entries that are seen again and again stay, and others vanish.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Weak;
 use crate::base::time::Instant;
 use crate::tree::facts::Progress;
 use crate::tree::member::Member;
 use crate::tree::walk::WalkPosition;
 use alloc::collections::BTreeMap;
-use alloc::sync::Weak;
 use core::time::Duration;
 use hashbrown::HashMap;
 

@@ -1,8 +1,8 @@
 //! [`ActorSample`]: what a sampler reads of one actor, and the walk over all actors of a tree.
 
+use crate::base::sync::Arc;
 use crate::tree::member::Member;
 use crate::tree::walk::{Step, Walk};
-use alloc::sync::Arc;
 
 /// One actor at one moment; passed to the visitor of
 /// [`RootContext::sample_actors`](crate::RootContext::sample_actors).

@@ -14,7 +14,7 @@ use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::reason::{BoxError, Reason};
 use crate::base::runtime::BoxFuture;
-use crate::base::sync::{AtomicBool, Ordering};
+use crate::base::sync::{Arc, AtomicBool, Ordering, unsize};
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
@@ -28,7 +28,6 @@ use crate::tree::node::Node;
 use crate::tree::waits::edges::WaitEdges;
 use crate::tree::{current, node, supervision};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -163,13 +162,13 @@ impl Member for TaskMember {
     }
 
     /// Closing waits for the task to return; stopping cancels it.
-    fn stop_with(self: Arc<Self>, mode: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, mode: StopMode) {
         if mode == StopMode::Stop || self.kind == TaskKind::Pipe {
-            node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+            node::cancel(this, &Cause::Cancelled);
         }
     }
 
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, this: &Arc<dyn Member>) {
         let (unstarted, waker) = self.state.with(|state| {
             state.cancelled = true;
             (state.unstarted.take(), state.waker.take())
@@ -179,7 +178,7 @@ impl Member for TaskMember {
         }
         if let Some(future) = unstarted {
             let reason = catch::catch(|| drop(future)).err();
-            self.end(reason, false);
+            self.end(this, reason, false);
         }
     }
 
@@ -216,14 +215,14 @@ impl WaitingMember for TaskMember {
 impl TaskMember {
     /// Leaves the tree with the exit that fits: failed for `reason`, else cancelled if it was, else
     /// closed. `returned`: the future returned and was not dropped.
-    fn end(self: Arc<Self>, reason: Option<Reason>, returned: bool) {
+    fn end(&self, this: &Arc<dyn Member>, reason: Option<Reason>, returned: bool) {
         let exit = match (reason, self.node.cause()) {
             (None, None) => Exit::Closed,
             (None, Some(cause)) if returned && self.grace.is_some() => Exit::TidiedUp(cause),
             (None, Some(cause)) => Exit::Cancelled(cause),
             (Some(reason), _) => Exit::Failed(self.fail(reason)),
         };
-        node::leave(&(self as Arc<dyn Member>), &exit);
+        node::leave(this, &exit);
     }
 
     /// Returns whether a cancelled task may continue, because it has a grace that is not over.
@@ -267,7 +266,8 @@ where
     let state = TaskState { unstarted: None, waker: None, cancelled: false };
     let (polling, grace) = (AtomicBool::new(false), grace.map(|grace| Box::new(CancelGrace::new(grace))));
     let member = Arc::new(TaskMember { node, kind, polling, grace, edges: WaitEdges::new(), state: Lock::new(state) });
-    if let Err(reason) = adopt::adopt(parent, Arc::clone(&member) as Arc<dyn Member>) {
+    let pointer = unsize!(Arc::clone(&member) => dyn Member);
+    if let Err(reason) = adopt::adopt(parent, Arc::clone(&pointer)) {
         return Err(LaunchError::new(reason, future));
     }
     let boxed: BoxFuture<'static, TaskOutcome> = Box::pin(async move { future.await.into_error() });
@@ -282,13 +282,12 @@ where
         // The scope was cancelled after the adoption: the task was accepted and ends before its
         // first poll.
         let reason = catch::catch(|| drop(boxed)).err();
-        Arc::clone(&member).end(reason, false);
-        return Ok(Task { member });
+        member.end(&pointer, reason, false);
+        return Ok(Task { member: pointer });
     }
-    let current = Some(Arc::clone(&member) as Arc<dyn Member>);
-    let run = TaskFuture { member: Some(Arc::clone(&member)), future: None, current };
+    let run = TaskFuture { member: Some(member), future: None, current: Some(Arc::clone(&pointer)) };
     parent.node().runtime().spawn(Box::pin(run));
-    Ok(Task { member })
+    Ok(Task { member: pointer })
 }
 
 /// The future that runs on the runtime and polls the user's future.
@@ -313,7 +312,7 @@ impl TaskFuture {
             (Ok(Some(error)), _) => Some(Reason::Error(error)),
             (Ok(None), Ok(())) => None,
         };
-        member.end(reason, returned);
+        member.end(&unsize!(Arc::clone(&member) => dyn Member), reason, returned);
     }
 }
 
@@ -373,10 +372,11 @@ impl TaskState {
 impl Drop for TaskFuture {
     fn drop(&mut self) {
         let Some(member) = self.member.take() else { return };
-        node::cancel(&(Arc::clone(&member) as Arc<dyn Member>), &Cause::Dropped);
+        let pointer = unsize!(Arc::clone(&member) => dyn Member);
+        node::cancel(&pointer, &Cause::Dropped);
         // Without a future it was never polled, and the cancel has ended it.
         let Some(future) = self.future.take() else { return };
         let reason = catch::catch(|| drop(future)).err();
-        member.end(reason, false);
+        member.end(&pointer, reason, false);
     }
 }

@@ -1,6 +1,7 @@
 //! [`WaitAll`]: waits until a member has no children left.
 
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::Arc;
 use crate::base::wakers::WakerKey;
 use crate::events::failure::FailureInfo;
 use crate::ids::path::ActorPath;
@@ -9,7 +10,6 @@ use crate::tree::member::Member;
 use crate::tree::node::{Node, Running};
 use crate::tree::waits::edges::{Awaited, EndEdge};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;

@@ -9,9 +9,9 @@
 //! Costs: one step looks at one node, and at the free places before the next child. Continuing
 //! costs one look per level, whatever the number of siblings before.
 
+use crate::base::sync::Arc;
 use crate::tree::member::Member;
 use crate::tree::node::observe::NextChild;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A member on the way from the start of a walk to its position: its place in the table of its

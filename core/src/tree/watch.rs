@@ -15,6 +15,7 @@
 //! 4. A handler is reported between one and two thresholds after it has begun.
 
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, Weak};
 use crate::base::time::Instant;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::tree::Tree;
@@ -23,7 +24,6 @@ use crate::tree::facts::{MemberFacts, Work};
 use crate::tree::member::Member;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
@@ -57,15 +57,15 @@ impl HandlerWatch {
 impl Tree {
     /// Adds an actor that begins a batch. `at` is where it will be while it handles the first
     /// message.
-    pub(crate) fn watch_handler(self: &Arc<Self>, member: &Arc<dyn Member>, at: Progress) {
-        let busy = BusyActor { member: Arc::downgrade(member), at, since: self.runtime.now() };
-        let starts = self.watch.0.with(|watch| {
+    pub(crate) fn watch_handler(this: &Arc<Self>, member: &Arc<dyn Member>, at: Progress) {
+        let busy = BusyActor { member: Arc::downgrade(member), at, since: this.runtime.now() };
+        let starts = this.watch.0.with(|watch| {
             watch.busy.push(busy);
             !core::mem::replace(&mut watch.is_sampling, true)
         });
         if starts {
-            let (tree, root) = (Arc::downgrade(self), Arc::clone(top_of(member)));
-            self.runtime.spawn_observer(Box::pin(sample(tree, root)));
+            let (tree, root) = (Arc::downgrade(this), Arc::clone(top_of(member)));
+            this.runtime.spawn_observer(Box::pin(sample(tree, root)));
         }
     }
 

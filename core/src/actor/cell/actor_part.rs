@@ -6,12 +6,12 @@ use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
 use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
 use crate::mailbox::slot::Batch;
 use crate::tree::member::Member;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The part of a task that depends on the actor's type.
@@ -52,11 +52,11 @@ impl<A: Actor> ActorPart<A> {
 
 impl<A: Actor> AnyActorPart for ActorPart<A> {
     fn member(&self) -> Arc<dyn Member> {
-        Arc::clone(self.cx.cell()) as Arc<dyn Member>
+        unsize!(Arc::clone(self.cx.cell()) => dyn Member)
     }
 
     fn cell(&self) -> Arc<AnyCell> {
-        Arc::clone(self.cx.cell()) as Arc<AnyCell>
+        unsize!(Arc::clone(self.cx.cell()) => AnyCell)
     }
 
     fn incarnation(&self) -> u32 {

@@ -8,8 +8,8 @@ use crate::actor::Actor;
 use crate::actor::cell::Cell;
 use crate::actor::cell::task::OwnedTask;
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::Arc;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -102,6 +102,7 @@ mod tests {
     use crate::actor::props::Props;
     use crate::base::reason::BoxError;
     use crate::base::runtime::Runtime;
+    use crate::base::sync::unsize;
     use crate::base::time::Instant;
     use crate::events::cause::{Cause, Exit};
     use crate::scope::Scope;
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn t4_actor_with_an_unpolled_task_leaves_the_tree() {
-        let scope = Scope::under(&CancelToken::root(Arc::new(ShutDown)));
+        let scope = Scope::under(&CancelToken::root(unsize!(Arc::new(ShutDown) => dyn Runtime)));
         let made = Arc::new(());
         let owned = Arc::clone(&made);
         let state = move || drop(Arc::clone(&owned));

@@ -4,12 +4,12 @@
 use crate::actor::cell::lifecycle::StageEnd;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::base::catch;
+use crate::base::sync::Arc;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::tree::current;
 use crate::tree::member::Member;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};

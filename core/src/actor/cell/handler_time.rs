@@ -18,6 +18,7 @@ use crate::actor::cell::{AnyCell, Cell};
 use crate::events::event::{Event, EventKinds, Lint, Recovery};
 use crate::events::hub;
 use crate::mailbox::control;
+use crate::tree::Tree;
 use crate::tree::node::Node;
 use crate::tree::{current, watch};
 use alloc::borrow::Cow;
@@ -87,7 +88,7 @@ fn watch_batch(node: &Node, at: watch::Progress) {
     if let Some(member) = current::member().filter(|member| core::ptr::eq(member.node(), node))
         && !member.set_watched(true)
     {
-        tree.watch_handler(&member, at);
+        Tree::watch_handler(tree, &member, at);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::actor::props::{ActorOptions, Settings};
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::base::catch;
 use crate::base::reason::Reason;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
@@ -33,7 +34,6 @@ use crate::tree::waits::{Edge, Unanswered};
 use crate::tree::watch::Progress as HandlerProgress;
 use crate::tree::{current, supervision, waits};
 use alloc::borrow::Cow;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::task::{Poll, Waker};
@@ -337,17 +337,17 @@ impl<M: Send + 'static> Member for Cell<M> {
         self.node()
     }
 
-    fn stop_with(self: Arc<Self>, mode: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, mode: StopMode) {
         if self.any().request_final_end(mode) {
-            waits::break_cycles_of(alloc::vec![self]);
+            waits::break_cycles_of(alloc::vec![Arc::clone(this)]);
         }
     }
 
-    fn request_stop(self: Arc<Self>, mode: StopMode) {
+    fn request_stop(&self, _this: &Arc<dyn Member>, mode: StopMode) {
         self.any().request_end(mode);
     }
 
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, _this: &Arc<dyn Member>) {
         self.any().raise(control::CANCEL);
     }
 
@@ -356,10 +356,10 @@ impl<M: Send + 'static> Member for Cell<M> {
         None
     }
 
-    fn halt(self: Arc<Self>) -> Progress {
+    fn halt(&self, this: &Arc<dyn Member>) -> Progress {
         // A temporary actor is not restarted: it exits.
         if self.node().policy() == RestartPolicy::Temporary {
-            self.stop_with(StopMode::Stop);
+            self.stop_with(this, StopMode::Stop);
         } else {
             self.any().halt_for_group();
         }
@@ -395,24 +395,24 @@ impl<M: Send + 'static> ObservedMember for Cell<M> {
 }
 
 impl<M: Send + 'static> SupervisedMember for Cell<M> {
-    fn child_failed(self: Arc<Self>, failure: FailureInfo) -> FailureStep {
+    fn child_failed(&self, this: &Arc<dyn Member>, failure: FailureInfo) -> FailureStep {
         if self.any().receive_failure(&failure) {
-            supervision::judge_and_apply(self, FailedMemberKind::Actor, failure)
+            supervision::judge_and_apply(this, FailedMemberKind::Actor, failure)
         } else {
             FailureStep::default()
         }
     }
 
-    fn apply_action(self: Arc<Self>, action: ChildAction, failure: FailureInfo) {
+    fn apply_action(&self, _this: &Arc<dyn Member>, action: ChildAction, failure: FailureInfo) {
         self.any().keep_action(action, failure);
     }
 
-    fn start_again(self: Arc<Self>) -> Progress {
+    fn start_again(&self) -> Progress {
         self.any().start_with_group();
         Progress::Pending
     }
 
-    fn request_restart(self: Arc<Self>) -> bool {
+    fn request_restart(&self, _this: &Arc<dyn Member>) -> bool {
         self.any().raise(control::RESTART);
         true
     }

@@ -76,6 +76,7 @@ use crate::actor::cell::task::{AnyTask, OwnedTask, Phase};
 use crate::actor::cell::work::Next;
 use crate::base::catch;
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::{Arc, unsize};
 use crate::mailbox::control;
 use crate::mailbox::messages::{MessageStore, Messages};
 use crate::mailbox::queue::QueueOf;
@@ -84,7 +85,6 @@ use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::node::children::Childless;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 
 /// The number of messages that an actor handles in one poll before it yields.
@@ -122,7 +122,7 @@ struct Running<A: Actor, F> {
 fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory: F) -> impl Future<Output = ()> + Send {
     async move {
         let mut running = Running { task: OwnedTask::<A>::new(Arc::clone(&cell)), factory };
-        let mut member: Option<Arc<dyn Member>> = Some(Arc::clone(&cell) as Arc<dyn Member>);
+        let mut member: Option<Arc<dyn Member>> = Some(unsize!(Arc::clone(&cell) => dyn Member));
         while running.task.0.stage != Stage::Gone {
             // The stages share their memory: an idle actor has room for the largest stage, not for
             // all of them.
@@ -139,7 +139,7 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory:
         if task.0.has_feed_or_copy {
             task.0.any().drop_feed_and_copy(cell.any());
         }
-        let member = member.unwrap_or_else(|| Arc::clone(&cell) as Arc<dyn Member>);
+        let member = member.unwrap_or_else(|| unsize!(Arc::clone(&cell) => dyn Member));
         task.0.any().finish_exit(cell.any(), &member);
     }
 }

@@ -220,13 +220,13 @@ mod tests {
     use crate::actor::actor_ref::ActorRef;
     use crate::actor::props::Props;
     use crate::base::reason::{BoxError, Reason};
+    use crate::base::sync::{Arc, unsize};
     use crate::dispatcher::Dispatcher;
     use crate::scope::Scope;
     use crate::scope::supervisor::Supervisor;
     use crate::supervise::restart_plan::RestartPlan;
     use crate::tree::member::Member;
     use crate::tree::supervision::strategy::OneForAll;
-    use alloc::sync::Arc;
 
     fn group_of_one(sim: &Dispatcher) -> (Scope, Supervisor, ActorRef<()>) {
         let scope = Scope::under(&crate::tree::token::CancelToken::root(sim.runtime()));
@@ -258,7 +258,7 @@ mod tests {
         let sim = Dispatcher::seeded(1);
         let (_scope, supervisor, actor) = group_of_one(&sim);
         let (cell, parent) = (actor.cell(), supervisor.any().member);
-        let members = core::iter::once((cell.node().id(), Arc::clone(cell) as Arc<dyn Member>));
+        let members = core::iter::once((cell.node().id(), unsize!(Arc::clone(cell) => dyn Member)));
         let plan = RestartPlan::new(members, None).after_failure_of(cell.node().id());
         parent.node().with_supervision(|supervision| supervision.restart_plan = Some(alloc::boxed::Box::new(plan)));
         let failure = cell.node().failure(0, Reason::Error("below".into()));

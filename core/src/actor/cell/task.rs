@@ -13,6 +13,7 @@ use crate::actor::cell::turns::Turns;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
+use crate::base::sync::Arc;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
 use crate::events::failure::FailureInfo;
@@ -20,7 +21,6 @@ use crate::mailbox::control;
 use crate::tree::waits::ask_error::AskError;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// While sends wait for room, they are admitted after at most this many messages.

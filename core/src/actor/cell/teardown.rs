@@ -13,6 +13,7 @@ use crate::actor::cell::task::{AnyTask, Phase};
 use crate::actor::stash::StashedIn;
 use crate::base::catch;
 use crate::base::reason::Reason;
+use crate::base::sync::Arc;
 use crate::events::cause::{Cause, Exit};
 use crate::events::event::DeadLetterReason;
 use crate::events::failure::FailureInfo;
@@ -21,7 +22,6 @@ use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{current, node};
 use alloc::borrow::Cow;
-use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 
 /// The number of dead letters recorded in one poll before the task yields.

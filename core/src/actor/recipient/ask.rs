@@ -7,11 +7,11 @@ use crate::actor::ask::{AskEdge, AskTimeout};
 use crate::actor::recipient::Recipient;
 use crate::actor::reply::{Reply, ReplySlot};
 use crate::base::runtime::BoxFuture;
+use crate::base::sync::{Arc, unsize};
 use crate::tree::node::Node;
 use crate::tree::waits::Unanswered;
 use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -68,7 +68,7 @@ where
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         if let Some(question) = self.question.take() {
             let slot = ReplySlot::new(cx.waker());
-            let edge = AskEdge::new(Arc::clone(&slot) as Arc<dyn Unanswered>, &self.timeout);
+            let edge = AskEdge::new(unsize!(Arc::clone(&slot) => dyn Unanswered), &self.timeout);
             self.delivery = Some(self.to.deliver(question(Reply::to(&slot)), edge));
             self.slot = Some(slot);
         }

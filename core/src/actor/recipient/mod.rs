@@ -24,6 +24,7 @@ use crate::actor::cell::member::type_name;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::reply::Reply;
 use crate::base::catch;
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::ids::path::{ActorId, ActorPath};
@@ -32,7 +33,6 @@ use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Priority, PriorityEnvelope};
 use crate::tree::any_ref::{AnyRef, Exited};
 use crate::tree::current;
-use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
 
@@ -214,7 +214,7 @@ impl<M: Send + 'static> Recipient<M> {
     /// one runs first.
     pub fn map<N: Send + 'static>(&self, adapt: impl Fn(N) -> M + Send + Sync + 'static) -> Recipient<N> {
         let target = Arc::new(AdaptedTarget { target: Arc::clone(&self.target), adapt: Some(adapt) });
-        Recipient { actor: self.actor.clone(), target }
+        Recipient { actor: self.actor.clone(), target: unsize!(target => dyn Target<N>) }
     }
 
     /// Stops the actor after its current message. See [`ActorRef::stop`].
@@ -281,7 +281,7 @@ impl<M: Send + 'static> Recipient<M> {
 
 impl<M: Send + 'static> From<ActorRef<M>> for Recipient<M> {
     fn from(actor: ActorRef<M>) -> Self {
-        Self { actor: actor.any(), target: Arc::clone(actor.cell()) as Arc<dyn Target<M>> }
+        Self { actor: actor.any(), target: unsize!(Arc::clone(actor.cell()) => dyn Target<M>) }
     }
 }
 

@@ -1,13 +1,13 @@
 //! [`RecipientSend`]: the future of a send that waits for room and keeps its message until then.
 
 use crate::actor::recipient::Recipient;
+use crate::base::sync::Arc;
 use crate::events::failure::FailureInfo;
 use crate::mailbox::Priority;
 use crate::mailbox::send_error::SendError;
 use crate::tree::token::{CancelToken, Cancelled};
 use crate::tree::waits::RoomEdge;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};

@@ -8,6 +8,7 @@ use crate::actor::props::Props;
 use crate::actor::system_message::SystemMessage;
 use crate::actor::timers::{AnyTimers as _, Timers};
 use crate::base::reason::BoxError;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::dispatcher::Dispatcher;
 use crate::events::cause::{Cause, Exit};
@@ -23,7 +24,6 @@ use crate::tree::member::WaitingMember;
 use crate::tree::supervision::strategy::{OneForAll, OneForOne};
 use crate::tree::token::CancelToken;
 use alloc::format;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 

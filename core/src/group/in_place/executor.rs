@@ -8,6 +8,7 @@
 //!    [`InPlaceMember`]. A task that is admitted later wakes the queued callers.
 //! 3. The lock of the scheduler and the lock of the member are never held together.
 
+use crate::base::sync::{Arc, unsize};
 use crate::base::wakers::{ClonedWaker, WakerKey};
 use crate::events::cause::Cause;
 use crate::group::executor;
@@ -21,7 +22,6 @@ use crate::group::task_waker::{TaskWaker, WakeTask};
 use crate::group::wait_queue::WakeList;
 use crate::tree::member::Member;
 use crate::tree::{current, node};
-use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
 impl<'env, T> InPlace<'env, T> {
@@ -126,7 +126,7 @@ impl<'env, T> InPlace<'env, T> {
         if let Some(index) = woken {
             // Other pollers may have parked without seeing this task, and this poller may leave
             // before it takes the task again.
-            self.member.wake_task(index);
+            InPlaceMember::wake_task(&self.member, index);
         }
         next
     }
@@ -188,7 +188,7 @@ impl<'env, T> Executor for InPlace<'env, T> {
     const POLLS_IN_PLACE: bool = true;
 
     fn member(&self) -> Arc<dyn Member> {
-        Arc::clone(&self.member) as Arc<dyn Member>
+        unsize!(Arc::clone(&self.member) => dyn Member)
     }
 
     fn settings(&self) -> GroupSettings {

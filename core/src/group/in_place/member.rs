@@ -20,7 +20,7 @@
 //!    handle drops them.
 
 use crate::base::lock::Lock;
-use crate::base::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::base::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard, wake_all};
 use crate::events::cause::{Cause, Exit};
 use crate::group::task_waker::WakeTask;
@@ -29,7 +29,6 @@ use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, Wa
 use crate::tree::node;
 use crate::tree::node::Node;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::task::Waker;
 
 const CLOSE: u32 = 1;
@@ -133,9 +132,9 @@ impl InPlaceMember {
 }
 
 impl WakeTask for InPlaceMember {
-    fn wake_task(self: &Arc<Self>, index: usize) {
-        self.push_woken(index);
-        wake_all(self.woken_tasks.with(|woken| woken.pollers.take()));
+    fn wake_task(this: &Arc<Self>, index: usize) {
+        this.push_woken(index);
+        wake_all(this.woken_tasks.with(|woken| woken.pollers.take()));
     }
 }
 
@@ -145,19 +144,19 @@ impl Member for InPlaceMember {
     }
 
     /// Close waits for tasks in flight. Stop cancels them.
-    fn stop_with(self: Arc<Self>, how: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, how: StopMode) {
         if how == StopMode::Stop {
-            return node::cancel(&(self as Arc<dyn Member>), &Cause::Cancelled);
+            return node::cancel(this, &Cause::Cancelled);
         }
         if !self.request(CLOSE) {
-            node::leave(&(self as Arc<dyn Member>), &Exit::Closed);
+            node::leave(this, &Exit::Closed);
         }
     }
 
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, this: &Arc<dyn Member>) {
         self.request(CANCEL);
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        node::leave(&(self as Arc<dyn Member>), &Exit::Cancelled(cause));
+        node::leave(this, &Exit::Cancelled(cause));
     }
 
     fn exit_when_childless(&self) -> Option<Exit> {

@@ -5,6 +5,7 @@ pub(crate) mod member;
 pub(crate) mod scheduler;
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::events::cause::Cause;
 use crate::group::calls;
 use crate::group::calls::{GoFuture, NextFuture, NextOr, NextOrFuture, TaskAdapter, WaitFuture};
@@ -22,7 +23,6 @@ use crate::tree::member::Member;
 use crate::tree::node;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 use futures_core::Stream;

@@ -1,5 +1,6 @@
 //! A group on the runtime as a member of the tree: how it ends, and what it waits for.
 
+use crate::base::sync::Arc;
 use crate::events::cause::{Cause, Exit};
 use crate::group::executor;
 use crate::group::executor::Executor;
@@ -12,7 +13,6 @@ use crate::tree::node;
 use crate::tree::node::Node;
 use crate::tree::waits::edges::{Awaited, WaitEdges};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 
 impl<T: Send + 'static> Member for RunnerExecutor<T> {
     fn node(&self) -> &Node {
@@ -20,16 +20,17 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
     }
 
     /// Close waits for the tasks. Stop cancels them, because a task has no other orderly end.
-    fn stop_with(self: Arc<Self>, how: StopMode) {
+    fn stop_with(&self, this: &Arc<dyn Member>, how: StopMode) {
         match how {
-            StopMode::Close => self.with_state(GroupState::close),
-            StopMode::Stop => node::cancel(&self.as_member(), &Cause::Cancelled),
+            StopMode::Close => Self::pointed_by(this).with_state(GroupState::close),
+            StopMode::Stop => node::cancel(this, &Cause::Cancelled),
         }
     }
 
-    fn on_cancel(self: Arc<Self>) {
+    fn on_cancel(&self, this: &Arc<dyn Member>) {
+        let executor = Self::pointed_by(this);
         let cause = self.node.cause().unwrap_or(Cause::Cancelled);
-        let unstarted = self.with(false, |scheduler, wakes| {
+        let unstarted = Self::with(&executor, false, |scheduler, wakes| {
             // After the first cancel, only tasks in grace are ready.
             let is_first = scheduler.group.cause().is_none();
             scheduler.group.cancel(&cause, wakes);
@@ -37,8 +38,8 @@ impl<T: Send + 'static> Member for RunnerExecutor<T> {
         });
         for ready in unstarted {
             let Ready::New(future, number) = ready else { continue };
-            let result = executor::drop_cancelled(&self, future, number, cause.clone());
-            executor::discard(self.with(false, |scheduler, wakes| scheduler.group.complete(result, wakes)));
+            let result = executor::drop_cancelled(&executor, future, number, cause.clone());
+            executor::discard(Self::with(&executor, false, |scheduler, wakes| scheduler.group.complete(result, wakes)));
         }
     }
 

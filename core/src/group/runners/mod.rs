@@ -40,6 +40,7 @@ pub(crate) mod scheduler;
 pub(crate) mod sweep;
 
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, unsize};
 use crate::base::wakers;
 use crate::events::cause::Cause;
 use crate::group::executor;
@@ -56,7 +57,7 @@ use crate::tree::node;
 use crate::tree::node::Node;
 use crate::tree::waits::edges::WaitEdges;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
+use core::any::Any;
 use core::task::Waker;
 
 /// A group on the runtime: its node, its options and its scheduler.
@@ -73,24 +74,30 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         Self { node, settings, edges: WaitEdges::new(), scheduler: Lock::new(Scheduler::new(settings)) }
     }
 
-    fn as_member(self: &Arc<Self>) -> Arc<dyn Member> {
-        Arc::clone(self) as Arc<dyn Member>
+    fn as_member(this: &Arc<Self>) -> Arc<dyn Member> {
+        unsize!(Arc::clone(this) => dyn Member)
+    }
+
+    /// Returns the pointer with the type of this group.
+    fn pointed_by(this: &Arc<dyn Member>) -> Arc<Self> {
+        let any = unsize!(Arc::clone(this) => dyn Any + Send + Sync);
+        Arc::downcast(any).expect("a member is called with its own pointer")
     }
 
     /// Runs `f` under the lock, then follows up outside it. `busy` says that the caller is a runner
     /// about to poll a task.
     #[inline]
-    fn with<R>(self: &Arc<Self>, busy: bool, f: impl FnOnce(&mut Scheduler<T>, &mut WakeList) -> R) -> R {
+    fn with<R>(this: &Arc<Self>, busy: bool, f: impl FnOnce(&mut Scheduler<T>, &mut WakeList) -> R) -> R {
         let mut wakes = WakeList::default();
         // Not part of the answer: the answer is large, and wrapping it would cost one more move.
         let mut needs_follow_up = false;
-        let answer = self.scheduler.with(|scheduler| {
+        let answer = this.scheduler.with(|scheduler| {
             let answer = f(scheduler, &mut wakes);
             needs_follow_up = scheduler.needs_follow_up(busy);
             answer
         });
         if needs_follow_up {
-            self.follow_up(busy);
+            Self::follow_up(this, busy);
         }
         wakes.wake();
         answer
@@ -98,8 +105,8 @@ impl<T: Send + 'static> RunnerExecutor<T> {
 
     /// Starts missing runners, ends the idle runner after the group has ended, and leaves the tree.
     #[cold]
-    fn follow_up(self: &Arc<Self>, busy: bool) {
-        let (to_start, exit, exiting) = self.scheduler.with(|scheduler| {
+    fn follow_up(this: &Arc<Self>, busy: bool) {
+        let (to_start, exit, exiting) = this.scheduler.with(|scheduler| {
             let to_start = scheduler.runners.request(scheduler.backlog(), busy);
             let exit = scheduler.group.should_exit().then(|| scheduler.group.take_exit());
             let exiting = exit.as_ref().and_then(|_| scheduler.runners.take_idle());
@@ -108,23 +115,23 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         let RunnersToStart { idle, new, reserve } = to_start;
         wakers::wake_each(idle.into_iter().chain(exiting));
         if new {
-            self.spawn_runner(false);
+            Self::spawn_runner(this, false);
         }
         if reserve {
-            self.spawn_runner(true);
+            Self::spawn_runner(this, true);
         }
         if let Some(exit) = exit {
-            node::leave(&self.as_member(), &exit);
+            node::leave(&Self::as_member(this), &exit);
         }
     }
 
-    fn spawn_runner(self: &Arc<Self>, is_reserve: bool) {
-        self.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(self), is_reserve)));
+    fn spawn_runner(this: &Arc<Self>, is_reserve: bool) {
+        this.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(this), is_reserve)));
     }
 
     /// Registers a runner that begins to run, and returns its first action.
-    fn begin(self: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
-        self.with(true, |scheduler, _| {
+    fn begin(this: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
+        Self::with(this, true, |scheduler, _| {
             if !is_reserve {
                 scheduler.runners.begin(waker);
             }
@@ -135,9 +142,9 @@ impl<T: Send + 'static> RunnerExecutor<T> {
     /// Returns a polled task and takes the next one. `left` is the runner's remaining number of
     /// polls.
     #[inline]
-    fn finish_poll(self: &Arc<Self>, outcome: PollOutcome<T>, left: &mut u32, waker: &Waker) -> NextAction<T> {
+    fn finish_poll(this: &Arc<Self>, outcome: PollOutcome<T>, left: &mut u32, waker: &Waker) -> NextAction<T> {
         let mut discarded = None;
-        let next = self.with(true, |scheduler, wakes| {
+        let next = Self::with(this, true, |scheduler, wakes| {
             match outcome {
                 PollOutcome::Ended(result, waker) => discarded = scheduler.complete(result, waker, wakes),
                 PollOutcome::Pending(task) => {
@@ -158,12 +165,12 @@ impl<T: Send + 'static> RunnerExecutor<T> {
     }
 
     /// Ends all remaining tasks after the runtime has dropped a runner.
-    fn abandon(self: &Arc<Self>) {
-        node::cancel(&self.as_member(), &Cause::Dropped);
-        self.scheduler.with(Scheduler::sweep_all_again);
-        while let Some((task, cause)) = self.scheduler.with(Scheduler::take_swept) {
-            let result = executor::drop_cancelled(self, task.future, task.number, cause);
-            executor::discard(self.with(false, |scheduler, wakes| scheduler.complete(result, task.waker, wakes)));
+    fn abandon(this: &Arc<Self>) {
+        node::cancel(&Self::as_member(this), &Cause::Dropped);
+        this.scheduler.with(Scheduler::sweep_all_again);
+        while let Some((task, cause)) = this.scheduler.with(Scheduler::take_swept) {
+            let result = executor::drop_cancelled(this, task.future, task.number, cause);
+            executor::discard(Self::with(this, false, |scheduler, wakes| scheduler.complete(result, task.waker, wakes)));
         }
     }
 
@@ -174,8 +181,8 @@ impl<T: Send + 'static> RunnerExecutor<T> {
 }
 
 impl<T: Send + 'static> WakeTask for RunnerExecutor<T> {
-    fn wake_task(self: &Arc<Self>, index: usize) {
-        self.with(false, |scheduler, _| scheduler.enqueue_woken(index));
+    fn wake_task(this: &Arc<Self>, index: usize) {
+        Self::with(this, false, |scheduler, _| scheduler.enqueue_woken(index));
     }
 }
 
@@ -184,7 +191,7 @@ impl<T: Send + 'static> Executor for Arc<RunnerExecutor<T>> {
     type Task = BoxedTask<'static, T>;
 
     fn member(&self) -> Arc<dyn Member> {
-        self.as_member()
+        RunnerExecutor::as_member(self)
     }
 
     fn settings(&self) -> GroupSettings {
@@ -198,12 +205,12 @@ impl<T: Send + 'static> Executor for Arc<RunnerExecutor<T>> {
 
     #[inline]
     fn with_state<R>(&self, f: impl FnOnce(&mut GroupState<T>, &mut WakeList) -> R) -> R {
-        self.with(false, |scheduler, wakes| f(&mut scheduler.group, wakes))
+        RunnerExecutor::with(self, false, |scheduler, wakes| f(&mut scheduler.group, wakes))
     }
 
     #[inline]
     fn admit(&self, entry: Entry<'_>, make_task: impl FnOnce() -> BoxedTask<'static, T>) -> Admission {
-        self.with(false, |scheduler, wakes| {
+        RunnerExecutor::with(self, false, |scheduler, wakes| {
             let admission = scheduler.group.admit(entry, wakes);
             if let Admission::Admitted(number) = admission {
                 scheduler.ready.push_back(Ready::New(make_task(), number));

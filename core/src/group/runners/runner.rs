@@ -3,6 +3,7 @@
 //! Any runner polls any task: a woken task goes back to the queue of the executor. A group
 //! therefore needs one runtime task per worker thread, not one per task.
 
+use crate::base::sync::{Arc, unsize};
 use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX};
@@ -11,7 +12,6 @@ use crate::group::runners::scheduler::{NextAction, PollOutcome, RunnerTask};
 use crate::group::task_waker::TaskWaker;
 use crate::tree::current;
 use crate::tree::member::Member;
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -33,7 +33,7 @@ pub(super) struct Runner<T: Send + 'static> {
 
 impl<T: Send + 'static> Runner<T> {
     pub(super) fn new(executor: Arc<RunnerExecutor<T>>, is_reserve: bool) -> Self {
-        let current = Some(Arc::clone(&executor) as Arc<dyn Member>);
+        let current = Some(unsize!(Arc::clone(&executor) => dyn Member));
         Self { executor: Some(executor), current, spare_waker: None, is_reserve }
     }
 }
@@ -92,7 +92,7 @@ impl<T: Send + 'static> Future for Runner<T> {
         let inside = current::enter(current, cx.waker());
         let runtime = executor.node().runtime();
         let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
-        let mut next = executor.begin(core::mem::take(is_reserve), cx.waker());
+        let mut next = RunnerExecutor::begin(executor, core::mem::take(is_reserve), cx.waker());
         let polled = loop {
             let outcome = match next {
                 NextAction::Poll(task) => run(executor, spare_waker, task),
@@ -113,7 +113,7 @@ impl<T: Send + 'static> Future for Runner<T> {
             if polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX {
                 left = 0;
             }
-            next = executor.finish_poll(outcome, &mut left, cx.waker());
+            next = RunnerExecutor::finish_poll(executor, outcome, &mut left, cx.waker());
         };
         drop(inside);
         if polled.is_ready() {
@@ -127,7 +127,7 @@ impl<T: Send + 'static> Future for Runner<T> {
 impl<T: Send + 'static> Drop for Runner<T> {
     fn drop(&mut self) {
         if let Some(executor) = self.executor.take() {
-            executor.abandon();
+            RunnerExecutor::abandon(&executor);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::actor::Actor;
 use crate::actor::actor_ref::ActorRef;
 use crate::actor::context::Context;
 use crate::actor::props::Props;
+use crate::base::sync::{Arc, unsize};
 use crate::events::failure::FailureInfo;
 use crate::routing::pool::Pool;
 use crate::routing::pool::choice::Routing;
@@ -14,7 +15,6 @@ use crate::tree::member::Member;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
@@ -119,7 +119,7 @@ impl<M: Send + 'static> PoolBuilder<M> {
     /// [`replace_ended`](Self::replace_ended) is set. If the last worker stops, the pool fails and
     /// the failure goes up. A pool that is restarted there has all its workers again.
     pub fn strategy(mut self, strategy: impl SupervisorStrategy) -> Self {
-        self.strategy = Some(Arc::new(strategy));
+        self.strategy = Some(unsize!(Arc::new(strategy) => dyn SupervisorStrategy));
         self
     }
 

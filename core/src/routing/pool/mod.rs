@@ -45,7 +45,7 @@ use crate::actor::reply::Reply;
 use crate::base::catch;
 use crate::base::lock::Lock;
 use crate::base::snapshot::Snapshot;
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{Arc, AtomicUsize, Ordering, unsize};
 use crate::base::time::Instant;
 use crate::events::cause::Exit;
 use crate::events::counts::Counts;
@@ -64,7 +64,6 @@ use crate::tree::node::Node;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -319,7 +318,7 @@ impl<M: Send + 'static> Pool<M> {
             // On an error the indices stay vacant: the pool is stopping, or the panic was reported.
             drop(pool.fill());
         });
-        self.node().with_supervision(|supervision| supervision.refill = Some(refill));
+        self.node().with_supervision(|supervision| supervision.refill = Some(unsize!(refill => dyn Fn() + Send + Sync)));
         // The closure holds the pool, which holds the supervisor. This callback breaks the cycle.
         let supervisor = Arc::downgrade(&self.state.any.member);
         let forget = move |_: &Exit| {
@@ -367,7 +366,10 @@ impl<M: Send + 'static> Pool<M> {
 fn close<M: Send + 'static>(redundant: Option<Vec<Worker<M>>>) {
     // Through the member, which is permanent: a permanent worker closed through its address would
     // restart, without an entry in the list.
-    redundant.into_iter().flatten().rev().for_each(|worker| worker.actor.any().member.stop_with(StopMode::Close));
+    redundant.into_iter().flatten().rev().for_each(|worker| {
+        let member = &worker.actor.any().member;
+        member.stop_with(member, StopMode::Close);
+    });
 }
 
 impl<M: Send + 'static> Clone for Pool<M> {

@@ -9,10 +9,10 @@
 //! 2. No user value is dropped, and no other lock is taken, under the lock.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::routing::topic::Subscriber;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The smallest list length at which ended subscribers are removed.

@@ -18,8 +18,8 @@ pub(crate) mod per_core;
 use crate::tree::current::per_core as storage;
 
 use crate::base::runtime::Runtime;
+use crate::base::sync::Arc;
 use crate::tree::member::Member;
-use alloc::sync::Arc;
 use core::task::Waker;
 
 /// Returns the data pointer of a waker as an identity; it is never dereferenced. Never 0, which
@@ -122,7 +122,7 @@ pub(crate) fn task_of(group: usize) -> Option<usize> {
 #[cfg(feature = "std")]
 mod storage {
     use super::{Member, PolledTask};
-    use alloc::sync::Arc;
+    use crate::base::sync::Arc;
     use core::cell::Cell;
     use core::mem::ManuallyDrop;
 

@@ -4,8 +4,8 @@
 //! in any order, and two overlapping cores never exchange their members. A query uses the youngest
 //! entry of its core; the polls of one core nest, including those of an interrupt.
 
+use crate::base::sync::Arc;
 use crate::tree::member::Member;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use critical_section::Mutex;
@@ -89,6 +89,7 @@ pub(super) fn task() -> crate::tree::current::PolledTask {
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests {
     use super::*;
+    use crate::base::sync::unsize;
     use crate::scope::member::ScopeMember;
     use crate::tree::Tree;
     use std::sync::{Barrier, Mutex as StdMutex, PoisonError};
@@ -98,7 +99,8 @@ mod tests {
     }
 
     fn some_member() -> Arc<dyn Member> {
-        ScopeMember::top(&Tree::new(crate::dispatcher::Dispatcher::seeded(1).runtime()))
+        let tree = Tree::new(crate::dispatcher::Dispatcher::seeded(1).runtime());
+        unsize!(ScopeMember::top(&tree) => dyn Member)
     }
 
     fn is(member: &Option<Arc<dyn Member>>, other: &Arc<dyn Member>) -> bool {

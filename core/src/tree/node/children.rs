@@ -1,6 +1,6 @@
 //! [`ChildTable`]: the children of a node, their names, and the tasks that wait for the last one.
 
-use crate::base::sync::Ordering;
+use crate::base::sync::{Arc, Ordering};
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard};
 use crate::base::work_count;
 use crate::events::counts::Counts;
@@ -15,7 +15,6 @@ use crate::tree::node::{Node, NodePhase, Running};
 use crate::tree::supervision::{ChildAction, ChildrenPlan, Supervision};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::future::Future;

@@ -8,6 +8,7 @@
 //! 5. Set the phase to `Gone` and wake the tasks that await the exit.
 //! 6. End ancestors without a task that waited only for this member.
 
+use crate::base::sync::Arc;
 use crate::base::wakers::wake_all;
 use crate::events::cause::{Cause, Exit};
 use crate::events::counts::Counts;
@@ -19,7 +20,6 @@ use crate::tree::node::{CancelRecord, Node, NodePhase, NodeState, OnDone, RareDe
 use crate::tree::supervision;
 use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -75,7 +75,7 @@ pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
         if member.node().record_cancel(&cancel, &mut members, &mut tokens) {
             // The youngest child comes next.
             members[first_child..].sort_unstable_by_key(|child| child.node().number);
-            member.on_cancel();
+            member.on_cancel(&member);
         }
     }
     tokens.into_iter().for_each(|token: CancelToken| token.cancel(cause.clone()));

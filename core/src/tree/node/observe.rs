@@ -1,6 +1,7 @@
 //! What an observer reads of a node. Every look holds the lock for one node, or for a bounded part
 //! of the child table, and has no effect.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::work_count;
 use crate::events::cause::Exit;
@@ -10,7 +11,6 @@ use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::node::children::ChildTable;
 use crate::tree::node::{Node, NodePhase};
-use alloc::sync::Arc;
 use core::time::Duration;
 
 /// How many places of a child table one look examines. Few of them are free in most tables.

@@ -5,11 +5,11 @@
 //! it. So finding the tree takes a bounded number of steps at any depth, and most nodes save a
 //! second counted reference.
 
+use crate::base::sync::Arc;
 use crate::tree::Tree;
 use crate::tree::member::Member;
 use crate::tree::node::NodeParent;
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 
 /// The maximum number of links from a node to one that holds the tree.
 const TREE_DISTANCE_MAX: u8 = 16;

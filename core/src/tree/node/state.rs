@@ -16,6 +16,7 @@
 //!
 //! The methods `existing_…` return a level only if it exists; the others create it.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::wakers::Wakers;
 use crate::events::cause::{Cause, Exit};
@@ -27,7 +28,6 @@ use crate::tree::token::CancelToken;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The state of a node: two words. An exit takes one byte; its cause or failure is stored where it

@@ -12,11 +12,10 @@
 //!
 //! `is_advancing` keeps two callers from stopping the next child for the same ended one.
 
-use crate::base::sync::Ordering;
+use crate::base::sync::{Arc, Ordering};
 use crate::tree::member::{Member, StopMode};
 use crate::tree::node::children::{ChildTable, contains_child};
 use crate::tree::node::{Node, NodePhase};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// The order in which the children of a node stop.
@@ -119,11 +118,11 @@ impl Node {
             match node.state.with(|state| state.existing_children_mut()?.next_to_stop()) {
                 Some((_, None)) => continue,
                 Some((child, Some(mode))) => {
-                    if Arc::clone(&child).begin_stop(mode) {
+                    if child.begin_stop(&child, mode) {
                         descent.push(child);
                         continue;
                     }
-                    child.finish_stop();
+                    child.finish_stop(&child);
                     if node.child_ended_at_once() {
                         continue;
                     }
@@ -133,7 +132,7 @@ impl Node {
             // Nothing more to do here for now: continue with the member that waits for it.
             loop {
                 let Some(member) = descent.pop() else { return };
-                member.finish_stop();
+                member.finish_stop(&member);
                 if descent.last().map_or(self, |above| above.node()).child_ended_at_once() {
                     break;
                 }

@@ -4,12 +4,12 @@
 //! Each side references the other weakly, and entries of ended members are removed. Both sides have
 //! their own lock; they are taken one after the other, never together.
 
+use crate::base::sync::{Arc, Weak};
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
 /// The smallest number of entries at which ended members are searched for and removed.

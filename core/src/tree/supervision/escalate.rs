@@ -1,12 +1,12 @@
 //! One step of an escalation: to the sink, or to the parent, whose own parent decides.
 
 use crate::base::catch;
+use crate::base::sync::Arc;
 use crate::events::failure::FailureInfo;
 use crate::tree::member::Member;
 use crate::tree::supervision::retry;
 use crate::tree::supervision::sink::sink_of;
 use crate::tree::supervision::state::ChildAction;
-use alloc::sync::Arc;
 
 /// Escalates a failure of a child of `parent`: to the sink, or to the parent itself, which has
 /// failed by that. Returns the member that must handle the failure next.
@@ -28,7 +28,7 @@ pub(crate) fn escalate(
         })
     };
     if exceeded && !decides_above() {
-        Arc::clone(parent).apply_action(ChildAction::Stop, up.clone());
+        parent.apply_action(parent, ChildAction::Stop, up.clone());
     }
     retry::deliver(parent, sink, up);
     None

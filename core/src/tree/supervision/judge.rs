@@ -2,6 +2,7 @@
 //! and reports the result.
 
 use crate::base::catch;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::events::event::{DecisionScope, Event, EventKinds, GaveUp};
 use crate::events::failure::{EscalationStage, FailureInfo};
@@ -15,7 +16,6 @@ use crate::tree::node::Node;
 use crate::tree::supervision::restart_together;
 use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
 use crate::tree::supervision::strategy::{StrategyInfo, SupervisorStrategy};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 

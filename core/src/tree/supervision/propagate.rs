@@ -1,5 +1,6 @@
 //! The way of a failure up the tree, from member to member, until one handles it.
 
+use crate::base::sync::Arc;
 use crate::events::failure::FailureInfo;
 use crate::supervise::decide::RestartPolicy;
 use crate::tree::member::Member;
@@ -7,7 +8,6 @@ use crate::tree::node::Node;
 use crate::tree::supervision::escalate::escalate;
 use crate::tree::supervision::judge::judge;
 use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) fn propagate(member: Arc<dyn Member>, mut failure: FailureInfo) {
     let mut undecided = Vec::new();
     let mut next = Some((member, failure));
     while let Some((member, failure)) = next {
-        let step = Arc::clone(&member).child_failed(failure);
+        let step = member.child_failed(&member, failure);
         undecided.extend(step.escalated.map(|failure| (member, failure)));
         next = step.next;
     }
@@ -40,20 +40,21 @@ pub(crate) fn propagate(member: Arc<dyn Member>, mut failure: FailureInfo) {
         let is_reached = is_reached_by_plan(member.node(), of_parent);
         let starts_again = is_reached && member.node().policy() != RestartPolicy::Temporary;
         above = Some((Arc::clone(&member), is_reached));
-        member.apply_action(if starts_again { ChildAction::Wait(Duration::ZERO) } else { ChildAction::Stop }, failure);
+        let action = if starts_again { ChildAction::Wait(Duration::ZERO) } else { ChildAction::Stop };
+        member.apply_action(&member, action, failure);
     }
 }
 
 /// Decides about a failure from below that has become the failure of `member`, by the strategy of
 /// its parent.
-pub(crate) fn judge_and_apply(member: Arc<dyn Member>, failed: FailedMemberKind, failure: FailureInfo) -> FailureStep {
+pub(crate) fn judge_and_apply(member: &Arc<dyn Member>, failed: FailedMemberKind, failure: FailureInfo) -> FailureStep {
     let (action, failure) = judge(member.node(), failed, failure);
     match (action, member.node().parent()) {
         (ChildAction::Escalate { exceeded }, Some(parent)) => {
             FailureStep { next: escalate(parent, &failure, exceeded), escalated: Some(failure) }
         }
         _ => {
-            member.apply_action(action, failure);
+            member.apply_action(member, action, failure);
             FailureStep::default()
         }
     }

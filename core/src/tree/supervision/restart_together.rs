@@ -3,6 +3,7 @@
 //! `RestartPlan` decides; this file acts. A plan may be ordered by a plan above (a supervisor has
 //! to halt or start) and may order plans below, so `advance` walks down and up in a loop.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::ids::path::ActorId;
 use crate::supervise::restart_plan::{ChildReport, PlanStep, RestartPlan};
@@ -10,7 +11,6 @@ use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::task::TaskKind;
 use crate::tree::{task, waits};
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -220,7 +220,7 @@ fn take_step(parent: &Arc<dyn Member>) -> StepOutcome {
     refill.into_iter().for_each(|refill| refill());
     let (child, progress) = match step {
         PlanStep::Halt(child) => {
-            let progress = Arc::clone(&child).halt();
+            let progress = child.halt(&child);
             // The children of a supervisor halt one by one, and are searched for cycles then.
             if progress == Progress::Pending {
                 waits::break_cycles_of(vec![Arc::clone(&child)]);

@@ -11,6 +11,7 @@
 //!    wait. If it is cancelled at shutdown, all waiting failures go to the root.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::events::failure::FailureInfo;
 use crate::ids::name::Name;
 use crate::tree::member::Member;
@@ -19,7 +20,6 @@ use crate::tree::supervision::sink::{EscalationSink, REFUSED_KEPT_MAX, SINK_ATTE
 use crate::tree::task::TaskKind;
 use crate::tree::{Tree, task};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::time::Duration;
 
 /// The delay before the second attempt. Each further delay is twice as long, up to 64 times this

@@ -9,11 +9,11 @@
 
 use crate::base::catch;
 use crate::base::lock::Lock;
+use crate::base::sync::{Arc, unsize};
 use crate::events::failure::FailureInfo;
 use crate::tree::node::Node;
 use crate::tree::supervision;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// How often a failure is offered to a sink before it goes to the root as undeliverable.
@@ -134,7 +134,7 @@ impl CompositeEscalationSink {
     /// Adds a sink to the composite.
     #[must_use]
     pub fn and(mut self, sink: impl EscalationSink) -> Self {
-        self.sinks.push(Arc::new(sink));
+        self.sinks.push(unsize!(Arc::new(sink) => dyn EscalationSink));
         self
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! All methods run under the lock of the parent's node and call no user code.
 
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::ids::path::ActorId;
 use crate::supervise::backoff::FailureStreak;
@@ -14,7 +15,6 @@ use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
 use core::time::Duration;
 
 /// The strategy of one parent, its restart history, and its restart plan.

@@ -1,11 +1,11 @@
 //! [`SupervisorStrategy`] and the built-in strategies.
 
+use crate::base::sync::{Arc, unsize};
 use crate::events::failure::FailureInfo;
 use crate::supervise::backoff::ExponentialBackoff;
 use crate::supervise::decide::{Reach, RestartLimitScope, RestartRules, SupervisorDirective};
 use crate::tree::any_ref::AnyRef;
 use crate::tree::supervision::sink::EscalationSink;
-use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
@@ -168,14 +168,14 @@ macro_rules! restart_strategy {
             /// Calls `decide` for every failure instead of always restarting.
             #[must_use]
             pub fn deciding(mut self, decide: impl Fn(&FailureInfo) -> SupervisorDirective + Send + Sync + 'static) -> Self {
-                self.0.decider = Decider::By(Arc::new(decide));
+                self.0.decider = Decider::By(unsize!(Arc::new(decide) => dyn Fn(&FailureInfo) -> SupervisorDirective + Send + Sync));
                 self
             }
 
             /// Sends escalations to `sink` instead of the inherited sink.
             #[must_use]
             pub fn escalate_to(mut self, sink: impl EscalationSink) -> Self {
-                self.0.sink = Some(Arc::new(sink));
+                self.0.sink = Some(unsize!(Arc::new(sink) => dyn EscalationSink));
                 self
             }
         }

@@ -13,12 +13,11 @@
 //!    created for the call.
 
 use crate::base::lock::Lock;
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{Arc, AtomicUsize, Ordering};
 use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::tree::Tree;
 use crate::tree::supervision::sink::{self, EscalationSink};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 

@@ -13,12 +13,12 @@
 
 use crate::base::lock::Lock;
 use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::sync::{Arc, Weak};
 use crate::base::time::Instant;
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard, wake_all, wake_each};
 use crate::events::cause::Cause;
 use crate::tree::member::Member;
 use crate::tree::{Tree, node};
-use alloc::sync::{Arc, Weak};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;

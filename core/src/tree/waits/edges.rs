@@ -1,13 +1,13 @@
 //! Waits for an end or a group, and the edges that a task or a group stores.
 
 use crate::base::lock::Lock;
+use crate::base::sync::Arc;
 use crate::ids::path::ActorId;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::{Edge, Wait, WaitCycle};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 

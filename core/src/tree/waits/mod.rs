@@ -22,6 +22,7 @@ pub(crate) mod search;
 
 pub(crate) use crate::tree::waits::edges::Awaited;
 
+use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::ids::path::ActorPath;
@@ -31,7 +32,6 @@ use crate::tree::node::Node;
 use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// An ask whose `Reply` was dropped without an answer.

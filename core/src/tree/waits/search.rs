@@ -1,12 +1,12 @@
 //! The search for wait cycles: breadth first from one edge, along edges and along ends that the
 //! tree awaits.
 
+use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::waits::{Edge, Wait, WaitCycle, address};
 use alloc::collections::BTreeSet;
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
