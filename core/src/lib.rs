@@ -7,8 +7,8 @@
 //!   feature `tokio` adds `TokioRuntime`.
 //! - It reaches the outside only through the [`Runtime`] trait. [`Dispatcher`] is the built-in
 //!   runtime, also with a seed and virtual time for tests.
-//! - All `unsafe` code is in two files: `base/lock.rs`, and `base/sync/without_cas.rs` for targets that
-//!   cannot compare and swap.
+//! - All `unsafe` code is in two files: `base/lock.rs`, and `base/sync/without_cas.rs` for targets
+//!   that cannot compare and swap.
 //!
 //! The modules below are declared in layer order: a module imports only from modules above it.
 //! Start with `tree::node` (the tree), `mailbox` (the queue), `actor::cell` (the loop of an actor)

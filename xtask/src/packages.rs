@@ -5,8 +5,13 @@ use std::path::Path;
 use xtask::step::{Outcome, cargo, output_of};
 
 /// The folders and names of the packages that are published.
-const PUBLISHED: [(&str, &str); 4] =
-    [("core", "pleach-core"), ("graph", "pleach-graph"), ("pleach", "pleach"), ("cli", "pleach-cli")];
+const PUBLISHED: [(&str, &str); 5] = [
+    ("core", "pleach-core"),
+    ("embassy", "pleach-embassy"),
+    ("graph", "pleach-graph"),
+    ("pleach", "pleach"),
+    ("cli", "pleach-cli"),
+];
 
 /// Files that each package has at its root.
 const FILES: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];

@@ -19,7 +19,7 @@ const FOLDER: &str = "docs/semantics";
 const FRONT_PAGE: &str = "SEMANTICS.md";
 
 /// The crates whose tests count: the packages that users depend on.
-const SOURCES: [&str; 3] = ["core", "graph", "pleach"];
+const SOURCES: [&str; 4] = ["core", "embassy", "graph", "pleach"];
 
 /// One section of an area: a promise or a part of one.
 #[derive(Debug, PartialEq, Eq)]
