@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mod` | which view and action goes where |
 //! | `failure` | from errors of the store to what the page shows |
-//! | `runs` | pages and counts of runs |
+//! | `runs`, `merged` | pages and counts of runs, of one status or several |
 //! | `run` | one run: position, explanation, relatives, driver |
 //! | `timeline` | records, from their headers |
 //! | `state`, `level` | states and questions as JSON text, and how two states differ |
@@ -19,7 +19,9 @@
 //! 1. A view or examination only reads.
 //! 2. Its cost is bounded: it depends on the answer, never on the number of runs or records.
 //! 3. Values of the program are JSON text. Nothing parses their numbers.
-//! 4. Damage is shown at its place. It hides neither other runs nor other records.
+//! 4. An answer has at most [`ANSWER_BYTES_MAX`]: longer lists become shorter pages, and longer
+//!    values are left out.
+//! 5. Damage is shown at its place. It hides neither other runs nor other records.
 
 mod clock;
 mod deploy;
@@ -27,6 +29,7 @@ mod examine;
 mod failure;
 mod graph;
 mod level;
+mod merged;
 mod run;
 mod runs;
 mod state;
@@ -34,6 +37,9 @@ mod steer;
 mod timeline;
 mod waits;
 mod workers;
+
+#[cfg(test)]
+mod tests;
 
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
@@ -49,6 +55,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use waits::WaitCache;
+
+/// The largest answer in bytes that a view aims at. The server refuses one above 1 MiB.
+const ANSWER_BYTES_MAX: usize = 768 << 10;
 
 /// A store with durable runs.
 pub(crate) struct StoreSource {
@@ -187,4 +196,9 @@ impl Source for StoreSource {
 /// Returns the answer of a view. Values of the program in it are strings, so nothing is rounded.
 fn value_of(answer: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(answer).map_err(|error| Failure::new("failed", format_args!("cannot write the answer: {error}")))
+}
+
+/// Returns the bytes of an answer.
+fn size_of(answer: &Value) -> usize {
+    answer.to_string().len()
 }

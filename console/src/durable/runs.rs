@@ -4,15 +4,14 @@
 //! a count, so that new runs do not shift it. A page can be short and still have a `next`.
 
 use super::StoreSource;
+use super::merged::{self, Positions};
 use crate::failure::Failure;
 use crate::report::groups::{self, CountLimits, GroupBy};
 use crate::report::list::ListJson;
 use crate::report::times::parse_since;
 use crate::view::{Filters, RunGroups, Runs};
-use pleach::store::{Filter, RunCursor, RunInfo, RunList, RunStatus, Store};
+use pleach::store::{Filter, RunCursor, RunList, RunStatus, Store};
 use serde_json::Value;
-use std::cmp::Reverse;
-use std::collections::HashSet;
 
 /// The runs of a page: default and limit.
 const PAGE: (u64, u64) = (50, 200);
@@ -28,19 +27,31 @@ const COUNT_LIMITS: CountLimits = CountLimits { runs: COUNT_MAX, pages: 3 };
 
 pub(super) async fn page(source: &StoreSource, asked: &Runs) -> Result<Value, Failure> {
     let (statuses, filters) = parse(&asked.filters)?;
-    let limit = asked.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1) as usize;
+    let mut limit = asked.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1) as usize;
     let store = source.store();
-    let (list, next) = match statuses.as_slice() {
-        [] | [_] => {
-            let filters = filters.into_iter().chain(statuses.first().copied().map(Filter::Status)).collect();
-            let after = asked.after.as_deref().map(str::parse::<RunCursor>).transpose()?;
-            let list = one_list(&**store.store(), filters, after, limit).await?;
-            let next = list.next.map(|next| next.to_string());
-            (list, next)
+    // Rows with long reasons and tags make a shorter page.
+    loop {
+        let (list, next) = match statuses.as_slice() {
+            [] | [_] => {
+                let filters = filters.iter().cloned().chain(statuses.first().copied().map(Filter::Status)).collect();
+                let after = asked.after.as_deref().map(str::parse::<RunCursor>).transpose()?;
+                let list = one_list(&**store.store(), filters, after, limit).await?;
+                let next = list.next.map(|next| next.to_string());
+                (list, next)
+            }
+            statuses => {
+                let from = asked.after.as_deref().map(str::parse).transpose()?;
+                let from = from.unwrap_or_else(|| Positions::start(statuses));
+                let (list, next) = merged::page(&**store.store(), &filters, from, limit).await?;
+                (list, next.map(|next| next.to_string()))
+            }
+        };
+        let answer = super::value_of(&ListJson::of(store.name(), &list, next))?;
+        if limit == 1 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
+            return Ok(answer);
         }
-        statuses => merged(&**store.store(), statuses, &filters, asked.after.as_deref(), limit).await?,
-    };
-    super::value_of(&ListJson::of(store.name(), &list, next))
+        limit /= 2;
+    }
 }
 
 pub(super) async fn count(source: &StoreSource, asked: &RunGroups) -> Result<Value, Failure> {
@@ -115,87 +126,4 @@ pub(super) async fn one_list(
         }
     }
     Ok(all)
-}
-
-/// Merges the lists of several statuses, the newest runs first. The cursor has the position in each
-/// list: `failed:CURSOR,stuck:` with nothing after the colon for the start of a list.
-async fn merged(
-    store: &dyn Store,
-    statuses: &[RunStatus],
-    filters: &[Filter],
-    after: Option<&str>,
-    limit: usize,
-) -> Result<(RunList, Option<String>), Failure> {
-    let starts = match after {
-        Some(text) => positions(text)?,
-        None => statuses.iter().map(|status| (*status, None)).collect(),
-    };
-    let of_status = |status| filters.iter().cloned().chain([Filter::Status(status)]).collect::<Vec<_>>();
-    let mut lists = Vec::new();
-    for (status, after) in starts {
-        lists.push((status, after, store.list(of_status(status), after, limit).await?));
-    }
-    // Below this time, a list may have runs that were not read yet.
-    let known_until = lists.iter().filter_map(|(_, _, list)| list.next).map(|next| next.created).max();
-    let mut all = RunList::default();
-    for (_, _, list) in &mut lists {
-        all.damaged.append(&mut list.damaged);
-        all.runs.extend(list.runs.iter().filter(|run| known_until.is_none_or(|until| run.created >= until)).cloned());
-    }
-    all.runs.sort_by_key(|run| Reverse(run.created));
-    all.runs.truncate(limit);
-    let taken: HashSet<&str> = all.runs.iter().map(|run| run.id.as_str()).collect();
-    let mut next = Vec::new();
-    for (status, after, list) in lists {
-        let count = list.runs.iter().filter(|run| taken.contains(run.id.as_str())).count();
-        let is_whole = count == list.runs.len();
-        let position = match is_whole {
-            true => list.next,
-            false => position_after(store, of_status(status), after, &taken, count).await?,
-        };
-        if !is_whole || position.is_some() {
-            let position = position.map(|position| position.to_string()).unwrap_or_default();
-            next.push(format!("{}:{position}", status.as_str()));
-        }
-    }
-    Ok((all, (!next.is_empty()).then(|| next.join(","))))
-}
-
-fn positions(text: &str) -> Result<Vec<(RunStatus, Option<RunCursor>)>, Failure> {
-    let wrong = || Failure::new("bad_request", format_args!("{text:?} is not a cursor of this list"));
-    let one = |part: &str| {
-        let (status, cursor) = part.split_once(':').ok_or_else(wrong)?;
-        let cursor = if cursor.is_empty() { None } else { Some(cursor.parse()?) };
-        Ok((RunStatus::parse(status).ok_or_else(wrong)?, cursor))
-    };
-    text.split(',').map(one).collect()
-}
-
-/// Returns the position after the first `count` runs of a list, all of which were taken.
-async fn position_after(
-    store: &dyn Store,
-    filters: Vec<Filter>,
-    after: Option<RunCursor>,
-    taken: &HashSet<&str>,
-    count: usize,
-) -> Result<Option<RunCursor>, Failure> {
-    let mut wanted = count;
-    // A damaged row takes the place of a run. A run that has left the list since makes room for one
-    // that was not taken.
-    for _ in 0..4 {
-        if wanted == 0 {
-            return Ok(after);
-        }
-        let page = store.list(filters.clone(), after, wanted).await?;
-        let is_taken = |run: &&RunInfo| taken.contains(run.id.as_str());
-        let known = page.runs.iter().take_while(is_taken).count();
-        if known < page.runs.len() {
-            wanted = known;
-        } else if known >= count || page.next.is_none() {
-            return Ok(page.next.or(after));
-        } else {
-            wanted += count - known;
-        }
-    }
-    Ok(after)
 }
