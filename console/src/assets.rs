@@ -449,7 +449,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/sources.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/sources.js.gz"),
-        hash: "89c92b12d9a87091",
+        hash: "695537b7c7dee705",
     },
     Asset {
         path: "/assets/states.js",

@@ -10,10 +10,16 @@ export const shown = signal(null);
 /** Why it could not be read the last time, or null. */
 export const shownError = signal(null);
 
+/** How often, and how soon, the names of processes that were not asked yet are read again. */
+const [NAME_TRIES, NAME_WAIT] = [5, 1500];
+
 /** Reads again what the console shows. */
-export async function readConsole() {
+export async function readConsole(tries = NAME_TRIES) {
   try {
-    shown.value = await getConsole();
+    const answer = await getConsole();
+    const isNew = answer.processes.some(({ name, problem }) => !name && !problem);
+    if (isNew && tries > 0) setTimeout(() => void readConsole(tries - 1), NAME_WAIT);
+    shown.value = { ...answer, processes: answer.processes.map((one) => ({ ...one, name: one.name ?? one.target?.split("/").at(-1) ?? "process" })) };
     shownError.value = null;
   } catch (error) {
     shownError.value = error;

@@ -85,7 +85,7 @@ async fn approve(cx: NodeContext, mut order: OrderState) -> Result<OrderState, B
     if order.cents >= EXPENSIVE {
         let shop = Shop::work(&cx, 0).await?;
         shop.notes.send(Note::Asks { run: cx.run_id().to_string(), cents: order.cents });
-        order.is_approved = cx.interrupt(QUESTION, &format!("sell for {}.00?", order.cents / 100)).await;
+        order.is_approved = cx.interrupt(QUESTION, &format!("approve the sale for {}.00?", order.cents / 100)).await;
         if !order.is_approved {
             return Err("it was not approved".into());
         }
