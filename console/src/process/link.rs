@@ -172,6 +172,12 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Returns the greeting of the process, which was asked for when the session began.
+    pub(super) fn hello(&self) -> Result<Hello, Failure> {
+        let client = self.client.as_ref().map(|client| client.hello().clone());
+        client.ok_or_else(|| Failure::new(UNREACHABLE, "the connection was closed"))
+    }
+
     /// Asks one question or several, within the limit of one answer.
     pub(super) async fn ask<'s, T, A>(&'s mut self, question: impl FnOnce(&'s mut Client) -> A) -> Result<T, Failure>
     where

@@ -1,6 +1,7 @@
 //! The view of one member: what it does, what it waits for, where it stands, and what is wrong.
 
 use crate::failure::Failure;
+use crate::process::ledger::Ledgers;
 use crate::process::link::Link;
 use crate::process::{parse_path, to_json};
 use crate::view::MemberAt;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Answers the view `member`.
-pub(super) async fn member(link: &Arc<Link>, at: &MemberAt) -> Result<Value, Failure> {
+pub(super) async fn member(link: &Arc<Link>, ledgers: &Ledgers, at: &MemberAt) -> Result<Value, Failure> {
     let path = parse_path(&at.path)?;
     let mut session = link.session().await?;
     let answer = session.ask(async |client| {
@@ -20,10 +21,11 @@ pub(super) async fn member(link: &Arc<Link>, at: &MemberAt) -> Result<Value, Fai
         Ok((member, ancestors, why, rates))
     });
     let (member, ancestors, why, rates) = answer.await?;
+    let ledger = ledgers.of(&mut session, &member).await?;
     let reasons: Vec<Value> = why.reasons.iter().map(reason_json).collect();
     Ok(json!({
         "member": to_json(&member)?, "ancestors": ancestors, "why": to_json(&why)?,
-        "rates": to_json(&rates)?, "ledger": null, "reasons": reasons,
+        "rates": to_json(&rates)?, "ledger": ledger, "reasons": reasons,
     }))
 }
 

@@ -9,9 +9,27 @@
 //! | `link` | connections to ask with: opened when somebody asks, closed when nobody does |
 //! | `tree` | the views that list members: `tree`, `top`, `not_well` |
 //! | `member` | the view of one member |
+//! | `ledger` | where the accepted messages of a subtree are |
+//! | `samples` | the view of the last minutes of one member |
+//! | `history` | what was heard of the process while somebody watched |
+//! | `story` | the views of what happened: `story`, `failures` |
+//! | `examine`, `reasons` | what is wrong now, for the home page |
+//! | `steer` | what actions on members would do, and doing them |
+//!
+//! Invariants:
+//! 1. A view or examination only reads, and sends no actor a message.
+//! 2. Nothing is connected, sampled or kept while nobody looks.
+//! 3. Everything that is kept is bounded, and says what it had to drop.
 
+mod examine;
+mod history;
+mod ledger;
 mod link;
 mod member;
+mod reasons;
+mod samples;
+mod steer;
+mod story;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -19,7 +37,11 @@ mod tree;
 
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
+use crate::process::examine::Memory;
+use crate::process::history::History;
+use crate::process::ledger::Ledgers;
 use crate::process::link::Link;
+use crate::process::samples::Samples;
 use crate::process::target::Target;
 use crate::source::{Answer, Findings, Source};
 use crate::view::View;
@@ -34,6 +56,10 @@ use std::sync::Arc;
 pub(crate) struct ProcessSource {
     key: String,
     link: Arc<Link>,
+    history: Arc<History>,
+    ledgers: Ledgers,
+    samples: Samples,
+    memory: Memory,
 }
 
 impl ProcessSource {
@@ -56,7 +82,10 @@ impl ProcessSource {
     }
 
     fn new(key: &str, target: Target) -> Self {
-        Self { key: key.to_string(), link: Link::new(target) }
+        let link = Link::new(target);
+        let history = History::new(Arc::clone(&link));
+        let (ledgers, samples, memory) = (Ledgers::default(), Samples::default(), Memory::default());
+        Self { key: key.to_string(), link, history, ledgers, samples, memory }
     }
 }
 
@@ -86,25 +115,25 @@ impl Source for ProcessSource {
                 View::Tree(window) => tree::tree(&self.link, window).await,
                 View::Top(top) => tree::top(&self.link, top).await,
                 View::NotWell(page) => tree::not_well(&self.link, page).await,
-                View::Member(at) => member::member(&self.link, at).await,
+                View::Member(at) => member::member(&self.link, &self.ledgers, at).await,
+                View::Story(asked) => story::story(&self.history, asked).await,
+                View::Failures(asked) => story::failures(&self.history, asked).await,
+                View::Ring(at) => samples::ring(&self.link, &self.samples, at).await,
                 _ => Err(Failure::new("bad_request", "a process does not have this view")),
             }
         })
     }
 
     fn examine(&self) -> Answer<'_, Findings> {
-        Box::pin(async move {
-            self.link.session().await?.ask(|client| client.health()).await?;
-            Ok(Findings::default())
-        })
+        Box::pin(examine::examine(&self.key, &self.link, &self.memory))
     }
 
-    fn plan<'a>(&'a self, _action: &'a Action) -> Answer<'a, Plan> {
-        Box::pin(async { Err(Failure::new("bad_request", "a process does not have this action")) })
+    fn plan<'a>(&'a self, action: &'a Action) -> Answer<'a, Plan> {
+        Box::pin(steer::plan(&self.link, action))
     }
 
-    fn carry_out<'a>(&'a self, _action: &'a Action, _guard: &'a str) -> Answer<'a, Outcome> {
-        Box::pin(async { Err(Failure::new("bad_request", "a process does not have this action")) })
+    fn carry_out<'a>(&'a self, action: &'a Action, guard: &'a str) -> Answer<'a, Outcome> {
+        Box::pin(steer::carry_out(&self.link, action, guard))
     }
 }
 

@@ -20,10 +20,10 @@ pub struct EventInfo {
     pub text: String,
     /// The failure, for the kinds `failed`, `decided`, `gave_up` and `unhandled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<FailureDetails>,
+    pub failure: Option<Box<FailureDetails>>,
     /// The decision about the failure, for the kind `decided`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<DecisionDetails>,
+    pub decision: Option<Box<DecisionDetails>>,
     /// The message that was not handled, for the kind `dead_letter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<DeadLetterDetails>,

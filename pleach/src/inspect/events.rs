@@ -23,11 +23,11 @@ pub(super) fn described(event: &Event) -> EventInfo {
         .unwrap_or_else(|_| format!("{kind}; the error panicked when its text was asked for"));
     let mut info = EventInfo::new(kind, path, shortened(text, TEXT_LEN_MAX));
     match event {
-        Event::Failed(failure) | Event::Unhandled(failure) => info.failure = Some(FailureDetails::of(failure)),
-        Event::GaveUp(gave_up) => info.failure = Some(FailureDetails::of(&gave_up.failure)),
+        Event::Failed(failure) | Event::Unhandled(failure) => info.failure = Some(Box::new(FailureDetails::of(failure))),
+        Event::GaveUp(gave_up) => info.failure = Some(Box::new(FailureDetails::of(&gave_up.failure))),
         Event::Decided { failure, directive, scope } => {
-            info.failure = Some(FailureDetails::of(failure));
-            info.decision = Some(DecisionDetails::of(failure, *directive, scope));
+            info.failure = Some(Box::new(FailureDetails::of(failure)));
+            info.decision = Some(Box::new(DecisionDetails::of(failure, *directive, scope)));
         }
         Event::DeadLetter(letter) => info.dead_letter = Some(DeadLetterDetails::of(letter)),
         _ => {}

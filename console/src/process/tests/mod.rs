@@ -1,6 +1,10 @@
 //! Tests of the process source against real systems.
 
+mod history;
+mod home;
 mod lists;
+mod proxy;
+mod steer;
 
 use super::ProcessSource;
 use crate::failure::Failure;
@@ -8,6 +12,8 @@ use crate::source::Source;
 use crate::view::View;
 use pleach::prelude::*;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Parses a view as the page sends it.
 fn parsed(view: Value) -> View {
@@ -38,4 +44,50 @@ fn till() -> Props<impl Actor<Msg = u32>> {
 fn paths(list: &Value) -> Vec<String> {
     let path = |entry: &Value| entry["member"]["path"].as_str().or(entry["path"].as_str()).unwrap_or("-").to_string();
     list.as_array().expect("a list").iter().map(path).collect()
+}
+
+/// Asks until the answer is as wanted, and returns it.
+async fn until(source: &ProcessSource, name: &str, parameters: Value, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let limit = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            match ask(source, name, parameters.clone()).await {
+                Ok(answer) if is_wanted(&answer) => return answer,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    });
+    limit.await.unwrap_or_else(|_| panic!("{name} {parameters} never came as wanted"))
+}
+
+/// Returns how many clients of the inspection protocol a system serves over memory.
+fn clients(system: &ActorSystem) -> usize {
+    let query = pleach::inspect::SnapshotQuery::at("/system".parse().unwrap());
+    let members = system.snapshot(&query).unwrap().members;
+    let is_client = |path: &str| path.starts_with("/system/inspect-client") && path.matches('/').count() == 2;
+    members.iter().filter(|member| is_client(&member.path.to_string())).count()
+}
+
+/// An actor whose handler waits at a gate.
+struct Bank(Arc<Semaphore>);
+
+impl Actor for Bank {
+    type Msg = u32;
+    type Error = pleach::BoxError;
+
+    async fn handle(&mut self, _: u32, _: &mut Context<Self>) -> Result<(), pleach::BoxError> {
+        drop(self.0.acquire().await);
+        Ok(())
+    }
+}
+
+/// Starts a bank that handles a message until the gate is closed.
+async fn busy_bank(system: &ActorSystem) -> (ActorRef<u32>, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let bank = system.spawn_started("bank", Props::new(move || Bank(Arc::clone(&held)))).await.unwrap();
+    bank.tell(1).unwrap();
+    while bank.any().info().handling_for().is_none() {
+        tokio::task::yield_now().await;
+    }
+    (bank, gate)
 }
