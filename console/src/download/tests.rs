@@ -210,7 +210,7 @@ async fn k8_an_incident_of_a_run_says_what_happened() {
         "<span class=\"bad\">Failed</span>",
         "(UTC, as all times on this page)",
         "<li>it failed</li>",
-        "<li>pleach runs retry</li>",
+        "pleach runs retry</pre>",
         "card\nrefused",
         "class=\"node node-failed\"",
         "failed here",
@@ -218,12 +218,11 @@ async fn k8_an_incident_of_a_run_says_what_happened() {
         "approve",
         "<dd>order-6</dd>",
         "<dd>who=ada</dd>",
-        "Records before the newest",
-        "They are shown as [redacted]",
-        "default-src &#39;none&#39;",
+        "The records before the newest",
+        "they are shown as [redacted]",
+        "default-src 'none'",
     ] {
-        let said = said.replace("Records before the newest", "The records before the newest").replace("They are", "they are");
-        assert!(html.contains(&said) || html.contains(&said.replace("&#39;", "'")), "{said} is not in {html}");
+        assert!(html.contains(said), "{said} is not in {html}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::look;
 use super::markup::Markup;
 use super::page::Page;
-use super::words::{block, cell, duration, facts, list, part, plural, sentence, table, text};
+use super::words::{block, cell, duration, facts, list, name, part, plural, sentence, table, text};
 use crate::failure::Failure;
 use crate::server::routes::Api;
 use crate::view::{FailureGroups, MemberAt, NotWell, Story, TreeWindow, View};
@@ -104,7 +104,7 @@ async fn tree(api: &Api, process: &str, path: &str) -> Result<Value, Failure> {
 
 /// Names a process.
 fn named(api: &Api, key: &str) -> String {
-    let console = api.described();
+    let console = api.described().unwrap_or_default();
     let process = list(&console["processes"]).iter().find(|process| process["key"] == *key).cloned().unwrap_or_default();
     let texts = [("", "name"), ("pid ", "pid"), ("version ", "version")];
     let known = texts.iter().filter_map(|(before, name)| Some(format!("{before}{}", text(&process[*name])?)));
@@ -129,7 +129,7 @@ fn wrong(view: &Value) -> Markup {
         Markup::all([block(&reason), known])
     });
     if reasons.is_empty() && failure.is_empty() {
-        return Markup::of("p", "quiet", "Nothing is known to be wrong with this member.");
+        return Markup::of("p", "quiet", "Nothing is known to be wrong with this member itself.");
     }
     let reasons = if reasons.is_empty() { Markup::default() } else { Markup::element("ul", "happened", reasons) };
     Markup::all([reasons, part("The last failure", failure)])
@@ -206,8 +206,8 @@ fn members(members: &[Value]) -> Markup {
         let actor = &member["actor"];
         let queued = text(&actor["queued"]).unwrap_or_default();
         let last = text(&member["last_failure"]["reason"]).unwrap_or_default();
-        let texts = [text(&member["path"]).unwrap_or_default(), kind(member), activity(member), queued, last];
-        texts.iter().map(|text| Markup::lines(text)).collect()
+        let texts = [kind(member), activity(member), queued, last];
+        [name(&member["path"])].into_iter().chain(texts.iter().map(|text| Markup::lines(text))).collect()
     };
     table(&["Path", "Kind", "Activity", "Queued", "Last failure"], members.iter().map(row).collect())
 }
@@ -221,9 +221,9 @@ fn members_of_rows(rows: &[Value]) -> Markup {
         }
         let indent = "\u{a0}\u{a0}\u{a0}".repeat(row["depth"].as_u64().unwrap_or(0).min(32) as usize);
         let path = text(&member["path"]).unwrap_or_default();
-        let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/").to_string();
+        let own = path.rsplit('/').next().filter(|own| !own.is_empty()).unwrap_or("/");
         let counts = &member["actor"]["counts"];
-        let texts = [format!("{indent}{name}"), kind(member), activity(member)];
+        let texts = [format!("{indent}{own}"), kind(member), activity(member)];
         let numbers = [&member["actor"]["queued"], &counts["handled"], &counts["failed"], &counts["dead_lettered"]];
         texts.iter().map(|text| Markup::lines(text)).chain(numbers.map(cell)).collect()
     };
@@ -233,8 +233,8 @@ fn members_of_rows(rows: &[Value]) -> Markup {
 
 fn group_table(groups: &[Value]) -> Markup {
     let row = |group: &Value| {
-        let fields = ["count", "path", "reason", "message", "first", "last"];
-        fields.map(|name| cell(&group[name])).into_iter().collect()
+        let (count, path, reason) = (cell(&group["count"]), name(&group["path"]), cell(&group["reason"]));
+        vec![count, path, reason, cell(&group["message"]), name(&group["first"]), name(&group["last"])]
     };
     table(&["Count", "Path", "Reason", "Message", "First", "Last"], groups.iter().map(row).collect())
 }
@@ -257,7 +257,7 @@ fn entries(entries: &[Value]) -> Markup {
         ];
         let decision = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let kind = text(&entry["kind"]).unwrap_or_default().replace('_', " ");
-        let first = [cell(&entry["seq"]), cell(&entry["at"]), Markup::text(sentence(&kind)), cell(&entry["path"])];
+        let first = [cell(&entry["seq"]), name(&entry["at"]), Markup::text(sentence(&kind)), name(&entry["path"])];
         first.into_iter().chain([cell(&entry["text"]), Markup::lines(&decision)]).collect()
     };
     table(&["Number", "At", "Kind", "Path", "What happened", "Decision"], entries.iter().map(row).collect())

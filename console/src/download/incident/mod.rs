@@ -27,7 +27,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use words::{cell, list, table, text};
+use words::{cell, list, name, table, text};
 
 /// How long each view of a page may take.
 const VIEW_WITHIN: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ async fn ordered(api: &Api, page: &mut Page, source: &str, is_asked: impl Fn(&st
     let row = |entry: &Value| {
         let outcome = text(&entry["outcome"]).unwrap_or_default();
         let said = text(&entry["text"]).map_or_else(String::new, |said| format!(": {said}"));
-        let ordered = [cell(&entry["at"]), cell(&entry["who"]), cell(&entry["title"]), cell(&entry["reason"])];
+        let ordered = [name(&entry["at"]), cell(&entry["who"]), cell(&entry["title"]), cell(&entry["reason"])];
         ordered.into_iter().chain([Markup::lines(&format!("{outcome}{said}"))]).collect()
     };
     table(&["At", "Who", "Order", "Reason", "Result"], list(&log["entries"]).iter().filter(is_asked).map(row).collect())

@@ -1,7 +1,7 @@
 //! The frame of an incident: its head, its sections in order, and what was left out.
 
 use super::markup::Markup;
-use super::words::{sentence, text};
+use super::words::{sentence, text, time};
 use crate::clock;
 use crate::server::routes::Api;
 use serde_json::Value;
@@ -57,8 +57,8 @@ impl Page {
 
     /// Writes the page. `facts` are said in its head.
     pub(super) fn html(self, api: &Api, facts: &[(&str, String)]) -> String {
-        let console = api.described();
-        let mut known = vec![("Taken", format!("{} (UTC, as all times on this page)", clock::now()))];
+        let console = api.described().unwrap_or_default();
+        let mut known = vec![("Taken", format!("{} (UTC, as all times on this page)", time(&clock::now())))];
         known.extend(facts.iter().map(|(name, value)| (*name, value.clone())));
         known.push(("Console", text(&console["name"]).unwrap_or_else(|| "without a name".to_string())));
         known.extend(text(&console["environment"]["name"]).map(|name| ("Environment", name)));

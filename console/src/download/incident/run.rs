@@ -4,7 +4,7 @@ use super::drawing;
 use super::look;
 use super::markup::Markup;
 use super::page::Page;
-use super::words::{block, cell, facts, list, part, plural, sentence, sentences, size, table, text};
+use super::words::{block, cell, commands, facts, list, name, part, plural, sentence, sentences, size, table, text, time_of};
 use crate::failure::Failure;
 use crate::server::routes::Api;
 use crate::view::{GraphOf, RunAt, Timeline, ValueAt, View};
@@ -30,7 +30,7 @@ pub(super) async fn page(api: &Arc<Api>, at: &RunAt) -> Result<String, Failure> 
     let status = text(&why["status"]).unwrap_or_default();
     page.badge(&status, tone(&status));
     page.section("What happened", happened(why, &status));
-    page.section("What to do", sentences("", list(&why["do"])));
+    page.section("What to do", commands(list(&why["do"])));
     let position = part("Positions", positions(&mut page, show));
     let failure = part("The last failure", failure(&show["failure"]));
     if let Some(damage) = text(&view["damage"]["text"]) {
@@ -61,8 +61,8 @@ pub(super) async fn page(api: &Arc<Api>, at: &RunAt) -> Result<String, Failure> 
     let known = [
         ("Store", text(&why["store"]).unwrap_or_default()),
         ("Graph", text(&why["graph"]).unwrap_or_default()),
-        ("Created", text(&show["created"]).unwrap_or_default()),
-        ("Changed", text(&show["changed"]).unwrap_or_default()),
+        ("Created", time_of(&show["created"]).unwrap_or_default()),
+        ("Changed", time_of(&show["changed"]).unwrap_or_default()),
     ];
     Ok(page.html(api, &known))
 }
@@ -83,7 +83,7 @@ fn happened(why: &Value, status: &str) -> Markup {
     let causes = sentences(class, list(&why["cause"]));
     let so = sentences("so", list(&why["so"]));
     let notes = sentences("so quiet", list(&why["note"]));
-    let fact = |fact: &Value| vec![cell(&fact["since"]), cell(&fact["record"]), cell(&fact["node"]), cell(&fact["text"])];
+    let fact = |fact: &Value| vec![name(&fact["since"]), cell(&fact["record"]), name(&fact["node"]), cell(&fact["text"])];
     let facts = table(&["Since", "Record", "Node", "What is known"], list(&why["facts"]).iter().map(fact).collect());
     Markup::all([causes, so, notes, part("The chain of causes", facts)])
 }
@@ -95,8 +95,8 @@ fn failure(failure: &Value) -> Markup {
         ("Kind", text(&failure["kind"])),
         ("Attempt", text(&failure["attempt"])),
         ("Record", text(&failure["record"])),
-        ("At", text(&failure["at"])),
-        ("Next attempt", text(&failure["retry_at"])),
+        ("At", time_of(&failure["at"])),
+        ("Next attempt", time_of(&failure["retry_at"])),
     ]);
     Markup::all([known, reason])
 }
@@ -140,7 +140,7 @@ fn records(page: &mut Page, timeline: &Value) -> Markup {
         let reason =
             if reason.is_empty() { Markup::default() } else { Markup::element("span", "wrong", [Markup::lines(&reason)]) };
         let written = [sentence(&kind), what, branch(&record["branch"]), attempt];
-        let first = [cell(&record["record"]), cell(&record["at"])];
+        let first = [cell(&record["record"]), name(&record["at"])];
         first.into_iter().chain(written.iter().map(|text| Markup::lines(text))).chain([reason]).collect()
     };
     let heads = ["Record", "At", "Kind", "Node", "Branch", "Attempt", "Failure"];
@@ -166,7 +166,7 @@ fn waits(page: &mut Page, show: &Value) -> Markup {
             Some(bytes) => Markup::of("span", "quiet", format!("{} are left out", size(bytes))),
             None => cell(&wait["question"]),
         };
-        let known = [cell(&wait["kind"]), cell(&wait["key"]), cell(&wait["due"]), question];
+        let known = [cell(&wait["kind"]), name(&wait["key"]), name(&wait["due"]), question];
         [Markup::text(place(&token["at"]))].into_iter().chain(known).collect()
     };
     let mut rows: Vec<Vec<Markup>> = waits.map(row).collect();
@@ -176,7 +176,7 @@ fn waits(page: &mut Page, show: &Value) -> Markup {
     }
     let waits = table(&["Node", "Kind", "Key", "Due", "Question"], rows);
     let refused = |message: &Value| {
-        vec![cell(&message["number"]), cell(&message["at"]), cell(&message["name"]), cell(&message["reason"])]
+        vec![cell(&message["number"]), name(&message["at"]), cell(&message["name"]), cell(&message["reason"])]
     };
     let refused = table(&["Number", "At", "Message", "Why"], list(&show["refused"]).iter().map(refused).collect());
     Markup::all([part("Waits", waits), part("Messages that the run refused", refused)])
@@ -188,11 +188,11 @@ fn driver(view: &Value) -> Markup {
         ("Worker", text(&driver["name"]).or_else(|| text(&show["driver"]))),
         ("Process", text(&driver["process"])),
         ("Is alive", text(&driver["is_alive"])),
-        ("Lease until", text(&show["lease_until"])),
+        ("Lease until", time_of(&show["lease_until"])),
         ("Takeovers", text(&show["takeovers"])),
         ("Trouble", text(&show["trouble"])),
-        ("Due", text(&show["due"])),
-        ("Deadline", text(&show["deadline"])),
+        ("Due", time_of(&show["due"])),
+        ("Deadline", time_of(&show["deadline"])),
         ("Paused", text(&show["is_paused"])),
     ])
 }

@@ -3,6 +3,9 @@
 use super::markup::Markup;
 use serde_json::Value;
 
+/// The most characters of a name that is not broken into lines.
+const NAME_MAX: usize = 44;
+
 /// Returns a text, a number or a word. `None` for null, and for what has parts.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
@@ -68,13 +71,19 @@ pub(super) fn sentences(class: &'static str, texts: &[Value]) -> Markup {
     if items.is_empty() { Markup::default() } else { Markup::element("ul", class, items) }
 }
 
-/// Returns a table; nothing if it has no rows.
+/// Returns a table without its empty columns; nothing if it has no rows.
 pub(super) fn table(heads: &[&'static str], rows: Vec<Vec<Markup>>) -> Markup {
     if rows.is_empty() {
         return Markup::default();
     }
-    let head = heads.iter().map(|head| Markup::with("th", "", &[("scope", "col")], [Markup::text(head)]));
-    let cells = |row: Vec<Markup>| Markup::element("tr", "", row.into_iter().map(|cell| Markup::element("td", "", [cell])));
+    let is_used = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()));
+    let used: Vec<bool> = (0..heads.len()).map(is_used).collect();
+    let head = heads.iter().zip(&used).filter(|(_, is_used)| **is_used);
+    let head = head.map(|(head, _)| Markup::with("th", "", &[("scope", "col")], [Markup::text(head)]));
+    let cells = |row: Vec<Markup>| {
+        let cells = row.into_iter().zip(&used).filter(|(_, is_used)| **is_used);
+        Markup::element("tr", "", cells.map(|(cell, _)| Markup::element("td", "", [cell])))
+    };
     let head = Markup::element("thead", "", [Markup::element("tr", "", head)]);
     let body = Markup::element("tbody", "", rows.into_iter().map(cells));
     // A wide table scrolls by itself, also by keys.
@@ -87,7 +96,36 @@ pub(super) fn cell(value: &Value) -> Markup {
     text(value).map_or_else(Markup::default, |text| Markup::lines(&text))
 }
 
-/// Returns text of a program, such as a state or a command.
+/// Returns a time or a name, which is not broken into lines if it is short.
+pub(super) fn name(value: &Value) -> Markup {
+    match text(value) {
+        Some(name) if name.chars().count() <= NAME_MAX => Markup::of("span", "name", time(&name)),
+        Some(name) => Markup::lines(&name),
+        None => Markup::default(),
+    }
+}
+
+/// Returns a time in UTC without the letters that only programs need. Other texts stay as they are.
+pub(super) fn time(text: &str) -> String {
+    let parts = text.strip_suffix('Z').and_then(|time| time.split_once('T'));
+    match parts.filter(|_| text.parse::<jiff::Timestamp>().is_ok()) {
+        Some((date, time)) => format!("{date} {}", time.get(..12).unwrap_or(time)),
+        None => text.to_string(),
+    }
+}
+
+/// Returns a time, as [`time`] writes it.
+pub(super) fn time_of(value: &Value) -> Option<String> {
+    text(value).map(|text| time(&text))
+}
+
+/// Returns commands, one on each line.
+pub(super) fn commands(texts: &[Value]) -> Markup {
+    let commands: Vec<String> = texts.iter().filter_map(text).collect();
+    if commands.is_empty() { Markup::default() } else { block(&commands.join("\n")) }
+}
+
+/// Returns text of a program, such as a state.
 pub(super) fn block(text: &str) -> Markup {
     let attributes = [("tabindex", "0"), ("role", "region"), ("aria-label", "Text")];
     Markup::with("pre", "", &attributes, [Markup::lines(text)])
@@ -116,6 +154,8 @@ mod tests {
             assert_eq!(duration(&json!(us)).as_deref(), Some(expected));
         }
         assert_eq!(duration(&Value::Null), None);
+        assert_eq!(time("2026-11-19T13:03:23.433907Z"), "2026-11-19 13:03:23.433");
+        assert_eq!([time("2026-11-19T13:03:23Z"), time("TZ")], ["2026-11-19 13:03:23", "TZ"]);
         assert_eq!([size(3), size(65_536), size(3 << 20)], ["3 B", "64 KiB", "3 MiB"]);
     }
 }
