@@ -5,9 +5,10 @@ use crate::error::ConsoleError;
 use crate::process::ProcessSource;
 use crate::redact::Redaction;
 use crate::report::NamedStore;
+use crate::server::accept::{Accept, Plain};
 use crate::server::connections::{CONNECTIONS_MAX, Connections};
-use crate::server::guard::{Guard, Token};
-use crate::server::listen::{Bounds, listen};
+use crate::server::guard::{Guard, Token, host_names};
+use crate::server::listen::{Bounds, Service, listen};
 use crate::server::routes::{Api, router};
 use crate::settings::{Colour, Environment, Settings};
 use crate::sources::Sources;
@@ -54,6 +55,8 @@ impl Console {
             stores: Vec::new(),
             graphs: Vec::new(),
             redaction: Redaction::new(),
+            hosts: Vec::new(),
+            accept: Ok(Arc::new(Plain)),
             bounds: Bounds::default(),
         }
     }
@@ -68,6 +71,9 @@ pub struct ConsoleBuilder {
     stores: Vec<(NamedStore, Option<String>)>,
     graphs: Vec<GraphExport>,
     redaction: Redaction,
+    /// Names by which browsers reach the console, besides those of the loopback interface.
+    hosts: Vec<String>,
+    accept: Result<Arc<dyn Accept>, ConsoleError>,
     bounds: Bounds,
 }
 
@@ -191,33 +197,71 @@ impl ConsoleBuilder {
         sources
     }
 
-    /// Starts the console on an address of the loopback interface, such as `127.0.0.1:0`; port 0
-    /// takes a free one.
+    /// Adds a name by which browsers reach the console, such as `console.example.org` or
+    /// `console.example.org:8443`. Default: only `localhost` and addresses of the loopback interface.
+    ///
+    /// A request whose `Host` is another name is refused, so that no page of another name can use
+    /// the console. Without a port, the usual port and that of the address are meant.
+    pub fn host(mut self, name: impl Into<String>) -> Self {
+        self.hosts.push(name.into());
+        self
+    }
+
+    /// Serves the console with TLS. It is needed for an address that other machines can reach.
+    ///
+    /// `certificates` are the certificate of the console and those that lead to its root, `key` is
+    /// its private key, all in PEM format. [`serve`](Self::serve) says if they cannot be used.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, certificates: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        let tls = crate::server::tls::Tls::new(certificates.as_ref(), key.as_ref());
+        self.accept = match tls {
+            Ok(tls) => Ok(Arc::new(tls)),
+            Err(text) => Err(ConsoleError::Option { name: "tls", text }),
+        };
+        self
+    }
+
+    /// Starts the console on an address such as `127.0.0.1:0`; port 0 takes a free one.
     ///
     /// It runs in tasks of the current Tokio runtime until [`ConsoleHandle::shutdown`] is called or
     /// the runtime ends; dropping the handle does not end it. While nobody is connected it does
     /// nothing.
     ///
+    /// An address that other machines can reach needs TLS, with the method `tls` of the feature
+    /// `tls`, and a name, with [`host`](Self::host).
+    ///
     /// # Errors
-    /// [`ConsoleError::NotLoopback`] for an address that other machines can reach,
-    /// [`ConsoleError::NothingToShow`] without any process or store, [`ConsoleError::Listen`] if
-    /// the address cannot be used.
+    /// [`ConsoleError::NotLoopback`] for an address that other machines can reach without TLS,
+    /// [`ConsoleError::NoHost`] for one without a name, [`ConsoleError::NothingToShow`] without any
+    /// process or store, [`ConsoleError::Option`] for an option with a wrong value,
+    /// [`ConsoleError::NoAddress`] and [`ConsoleError::Listen`] if the address cannot be used.
     pub async fn serve(mut self, addr: impl ToSocketAddrs) -> Result<ConsoleHandle, ConsoleError> {
         let sources = self.sources();
         if sources.all().next().is_none() {
             return Err(ConsoleError::NothingToShow);
         }
+        let accept = self.accept?;
         let addr = lookup_host(addr).await.ok().and_then(|mut found| found.next()).ok_or(ConsoleError::NoAddress)?;
-        if !addr.ip().is_loopback() {
+        let is_loopback = addr.ip().is_loopback();
+        if !is_loopback && accept.scheme() != "https" {
             return Err(ConsoleError::NotLoopback(addr));
+        }
+        if !is_loopback && self.hosts.is_empty() {
+            return Err(ConsoleError::NoHost(addr));
         }
         let token = Token::random().map_err(ConsoleError::NoRandomness)?;
         let listener = TcpListener::bind(addr).await.map_err(|error| ConsoleError::Listen { addr, error })?;
         let addr = listener.local_addr().map_err(|error| ConsoleError::Listen { addr, error })?;
-        let guard = Guard { token: token.clone(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
+        let wrong = |text| ConsoleError::Option { name: "host", text };
+        let hosts = host_names(&self.hosts, addr.port()).map_err(wrong)?;
+        let name = hosts.first().filter(|_| !is_loopback);
+        let shown = name.cloned().unwrap_or_else(|| addr.to_string());
+        let url = format!("{}://{shown}/#token={}", accept.scheme(), token.text());
+        let guard = Guard { token, hosts, is_loopback, scheme: accept.scheme() };
         let api = Api::new(self.settings, guard, sources, self.redaction);
-        let served = listen(listener, router(Arc::clone(&api)), Connections::new(CONNECTIONS_MAX), self.bounds);
-        Ok(ConsoleHandle { url: format!("http://{addr}/#token={}", token.text()), addr, api, served: tokio::spawn(served) })
+        let (router, connections) = (router(Arc::clone(&api)), Connections::new(CONNECTIONS_MAX));
+        let served = listen(listener, Service { router, accept, connections, bounds: self.bounds });
+        Ok(ConsoleHandle { url, addr, api, served: tokio::spawn(served) })
     }
 }
 

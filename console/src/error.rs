@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 pub enum ConsoleError {
     /// The address can be reached from other machines, and there is no TLS.
     NotLoopback(SocketAddr),
+    /// The address can be reached from other machines, and the console does not know its name.
+    NoHost(SocketAddr),
     /// The name of the address has no address.
     NoAddress,
     /// The console has neither a process nor a store.
@@ -38,7 +40,12 @@ impl fmt::Display for ConsoleError {
             Self::NotLoopback(addr) => write!(
                 f,
                 "address {addr} can be reached from other machines; use 127.0.0.1 and forward the port with `ssh -L`, \
-                 or give the console a certificate with `tls`"
+                 or give the console a certificate with `tls` and its name with `host`"
+            ),
+            Self::NoHost(addr) => write!(
+                f,
+                "address {addr} can be reached from other machines, and the console does not know by which name; add the \
+                 name that people enter in the browser with `host`"
             ),
             Self::NoAddress => f.write_str("the name of the address is unknown; use an address such as 127.0.0.1:0"),
             Self::NothingToShow => f.write_str("the console has nothing to show; add a system, a socket or a store"),

@@ -66,6 +66,8 @@ pub(crate) async fn alone<T: Send + 'static>(
             }
             Err(error) => error.to_string(),
         };
+        // The panic itself may contain data of the program, which the log does not show.
+        tracing::error!(target: "pleach::console", "the console panicked while it answered; please report it");
         Err(Failure::new("internal", format_args!("the console failed: {text}")).advice("please report it"))
     })
 }

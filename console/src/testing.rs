@@ -73,7 +73,8 @@ impl Source for Scripted {
         Box::pin(async {
             let delay = *self.delay.lock().unwrap();
             sleep(delay).await;
-            match self.value.lock().unwrap().clone() {
+            let value = self.value.lock().unwrap().clone();
+            match value {
                 Value::String(text) if text == "panic" => panic!("the source panicked"),
                 Value::String(text) => Err(Failure::new("unreachable", text)),
                 value => Ok(value),

@@ -24,7 +24,10 @@ impl Viewer {
             View::Bulk(at) => self.orders.bulks.view(&at.bulk),
             _ => self.sources.view(view).await,
         };
-        seen.map(|value| self.redaction.view(view, value)).map_err(|failure| self.redaction.failure(failure))
+        self.redaction.guarded(|rules| match seen {
+            Ok(value) => Ok(rules.view(view, value)),
+            Err(failure) => Err(rules.failure(failure)),
+        })
     }
 }
 

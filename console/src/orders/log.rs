@@ -4,7 +4,7 @@
 //! `pleach::console`. Texts are redacted before they are kept.
 
 use crate::clock;
-use crate::redact::Redaction;
+use crate::redact::{MARK, Redaction};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,8 @@ impl ActionLog {
     /// Adds an entry; its number and time are set here.
     pub(super) fn add(&self, mut entry: Entry) {
         for text in [&mut entry.reason, &mut entry.title, &mut entry.text] {
-            *text = self.redaction.string(text);
+            // A text that cannot be redacted is not kept.
+            *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
         }
         entry.at = clock::now();
         let Entry { who, kind, subject, source, outcome, reason, text, .. } = &entry;

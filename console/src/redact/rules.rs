@@ -1,6 +1,8 @@
 //! [`Redaction`]: which keys and texts are secret.
 
+use crate::failure::Failure;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Keys that are secret by default, without separators and in lower case. A key is secret if it
@@ -86,6 +88,16 @@ impl Redaction {
     pub fn text(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.texts.push(Arc::new(rule));
         self
+    }
+
+    /// Redacts with these rules. If one of the user's functions panics, the answer becomes a failure
+    /// that shows nothing of what was redacted.
+    pub(crate) fn guarded<T>(&self, redact: impl FnOnce(&Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        catch_unwind(AssertUnwindSafe(|| redact(self))).unwrap_or_else(|_| {
+            tracing::error!(target: "pleach::console", "a function passed to `Redaction::text` panicked");
+            let text = "the answer could not be redacted, so it is not shown";
+            Err(Failure::new("internal", text).advice("repair the function that was passed to `Redaction::text`"))
+        })
     }
 
     /// Returns whether the value of `key` is secret.

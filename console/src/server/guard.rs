@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Request, Uri};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use subtle::ConstantTimeEq as _;
 
 /// Bytes of randomness in a token.
@@ -104,6 +104,37 @@ impl Guard {
     }
 }
 
+/// Returns the values of `Host` that names of the console have, in lower case: for a name without a
+/// port, that with the port of the console and that without one.
+///
+/// # Errors
+/// Says which name is wrong.
+pub(crate) fn host_names(names: &[String], port: u16) -> Result<Vec<String>, String> {
+    let mut hosts = Vec::new();
+    for name in names {
+        let host = name.to_ascii_lowercase();
+        let (own, given) = match host.rsplit_once(':') {
+            Some((own, port)) if !own.ends_with(':') && (!own.contains(':') || own.ends_with(']')) => (own, Some(port)),
+            _ => (host.as_str(), None),
+        };
+        let is_port = given.is_none_or(|port| port.parse::<u16>().is_ok());
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        let address = own.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+        let is_name = match address {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => !own.is_empty() && own.bytes().all(is_plain),
+        };
+        if !is_name || !is_port {
+            return Err(format!("{name:?} is not a name such as console.example.org or console.example.org:8443"));
+        }
+        if given.is_none() {
+            hosts.push(format!("{own}:{port}"));
+        }
+        hosts.push(host);
+    }
+    Ok(hosts)
+}
+
 fn forbidden(text: &str) -> Failure {
     Failure::new("forbidden", text)
 }
@@ -163,6 +194,19 @@ mod tests {
             "127.1",
         ] {
             assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn k7_names_of_a_console_are_exact() {
+        let hosts = |name: &str| host_names(&[name.to_string()], 8443);
+        assert_eq!(hosts("Console.Example"), Ok(vec!["console.example:8443".to_string(), "console.example".to_string()]));
+        assert_eq!(hosts("console.example:444"), Ok(vec!["console.example:444".to_string()]));
+        assert_eq!(hosts("[fe80::1]:444"), Ok(vec!["[fe80::1]:444".to_string()]));
+        for wrong in
+            ["", "https://a", "a/b", "a b", "a:b", ":8443", "*", "*.example", "fe80::1", "[fe80::1", "a@b", "a:99999", "ä"]
+        {
+            assert!(hosts(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! Accepts and bounds connections, with time limits for reading and writing.
 
+use super::accept::Accept;
 use super::connections::{Connections, Place, Taken};
 use super::patient_io::PatientIo;
 use axum::Router;
@@ -12,9 +13,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 
 /// The most bytes of the head of a request, and of what is kept for a reader.
@@ -35,8 +36,17 @@ impl Default for Bounds {
     }
 }
 
+/// What every connection is served with.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) router: Router,
+    pub(crate) accept: Arc<dyn Accept>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) bounds: Bounds,
+}
+
 /// Serves connections until it is dropped. Dropping it closes them.
-pub(crate) async fn listen(listener: TcpListener, router: Router, connections: Arc<Connections>, bounds: Bounds) {
+pub(crate) async fn listen(listener: TcpListener, service: Service) {
     let mut served = JoinSet::new();
     loop {
         tokio::select! {
@@ -44,8 +54,8 @@ pub(crate) async fn listen(listener: TcpListener, router: Router, connections: A
                 Ok((stream, _)) => {
                     // Frames are small, and a person waits for them.
                     drop(stream.set_nodelay(true));
-                    if let Some(taken) = connections.take() {
-                        served.spawn(serve(stream, router.clone(), taken, bounds));
+                    if let Some(taken) = service.connections.take() {
+                        served.spawn(open(stream, service.clone(), taken));
                     }
                 }
                 // Such as: no free descriptor.
@@ -56,6 +66,19 @@ pub(crate) async fn listen(listener: TcpListener, router: Router, connections: A
             },
             Some(_) = served.join_next() => {}
         }
+    }
+}
+
+/// Opens a connection and serves it. Opening has the time of a request's head.
+async fn open(stream: TcpStream, service: Service, taken: Taken) {
+    let Service { router, accept, bounds, .. } = service;
+    let opened = tokio::select! {
+        opened = timeout(bounds.head_within, accept.accept(stream)) => opened,
+        () = taken.place.is_needed() => return,
+    };
+    // Errors are those of the peer: it speaks no TLS, trusts another certificate, or is too slow.
+    if let Ok(Ok(connection)) = opened {
+        serve(connection, router, taken, bounds).await;
     }
 }
 
@@ -74,6 +97,8 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_within)
         .max_buf_size(BUFFER_MAX)
+        // The buffer alone does not bound a head that arrives at once.
+        .max_header_size(BUFFER_MAX)
         .serve_connection(connection, requests);
     tokio::select! {
         // Errors are those of the peer: it sent no HTTP, was too slow, or left.

@@ -71,7 +71,7 @@ impl Api {
     }
 
     /// Returns what this console shows, redacted.
-    pub(crate) fn described(&self) -> Value {
+    pub(crate) fn described(&self) -> Result<Value, Failure> {
         let mut value = self.settings.describe();
         if let (Value::Object(console), Value::Object(sources)) = (&mut value, self.sources.describe()) {
             console.extend(sources);
@@ -80,19 +80,21 @@ impl Api {
             let first = ["processes", "stores"].iter().flat_map(|kind| value[kind].as_array()).flatten().next();
             value["name"] = first.map_or(Value::Null, |first| first["name"].clone());
         }
-        self.redaction.value(&mut value);
-        value
+        self.redaction.guarded(|rules| {
+            rules.value(&mut value);
+            Ok(value)
+        })
     }
 
     /// Redacts what does not come from the viewer.
     fn sealed(&self, answer: Result<Value, Failure>) -> Answer {
-        Answer(match answer {
+        Answer(self.redaction.guarded(|rules| match answer {
             Ok(mut value) => {
-                self.redaction.value(&mut value);
+                rules.value(&mut value);
                 Ok(value)
             }
-            Err(failure) => Err(self.redaction.failure(failure)),
-        })
+            Err(failure) => Err(rules.failure(failure)),
+        }))
     }
 }
 
@@ -189,7 +191,7 @@ impl IntoResponse for Answer {
 }
 
 async fn console(State(api): State<Arc<Api>>) -> Answer {
-    Answer(Ok(api.described()))
+    Answer(api.described())
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! Tests of the guard and of the routes, without a socket.
 
-use super::routes::{Route, routes};
+use crate::server::routes::{Route, routes};
 use crate::testing::{HOST, Server, json_of};
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
