@@ -17,6 +17,7 @@
 //! | `problem` | what is wrong now, for the home page |
 //! | `failure` | why a request failed, as the page shows it |
 //! | [`report`] | reports about stored runs as JSON, as the command writes them |
+//! | `rust_text` | names, literals and comments of the tests that the console writes |
 //! | `source` | what the server needs of a process or a store |
 //!
 //! `docs/console-api.md` describes the interface between the page and this crate.
@@ -40,6 +41,7 @@ mod problem;
 mod process;
 mod redact;
 pub mod report;
+mod rust_text;
 mod server;
 mod settings;
 mod source;

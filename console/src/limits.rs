@@ -39,7 +39,8 @@ impl View {
             Self::Workers(view) => &view.store,
             Self::Deploy(view) => &view.store,
             Self::Graph(view) => &view.store,
-            Self::Home(_) | Self::Actions(_) | Self::Bulk(_) | Self::Test(_) => return None,
+            Self::Test(view) => view.process.as_ref().xor(view.store.as_ref())?,
+            Self::Home(_) | Self::Actions(_) | Self::Bulk(_) => return None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! [`Viewer`]: answers every view, for single requests, streams and downloads alike.
 
+use crate::durable::test;
 use crate::failure::Failure;
 use crate::orders::Orders;
 use crate::redact::Redaction;
@@ -25,10 +26,18 @@ impl Viewer {
             _ => self.sources.view(view).await,
         };
         self.redaction.guarded(|rules| match seen {
-            Ok(value) => Ok(rules.view(view, value)),
+            Ok(value) => Ok(finished(view, rules.view(view, value))),
             Err(failure) => Err(rules.failure(failure)),
         })
     }
+}
+
+/// Completes an answer whose parts were redacted one by one.
+fn finished(view: &View, mut answer: Value) -> Value {
+    if let View::Test(_) = view {
+        test::fill(&mut answer);
+    }
+    answer
 }
 
 impl Look for Viewer {

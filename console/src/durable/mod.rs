@@ -11,6 +11,7 @@
 //! | `waits` | what waits for people |
 //! | `workers` | leases, takeovers, unserved runs |
 //! | `deploy`, `graph` | checks and drawings of exported graphs |
+//! | `test` | a test in Rust that continues a run |
 //! | `clock` | the clock of the store |
 //! | `examine` | what is wrong now, for the home page |
 //! | `steer` | what actions on runs would do, and doing them |
@@ -34,6 +35,7 @@ mod run;
 mod runs;
 mod state;
 mod steer;
+pub(crate) mod test;
 mod timeline;
 mod waits;
 mod workers;
@@ -145,6 +147,7 @@ impl StoreSource {
             View::Workers(_) => workers::view(self).await,
             View::Deploy(asked) => deploy::view(self, asked).await,
             View::Graph(asked) => graph::view(self, asked).await,
+            View::Test(asked) => test::view(self, asked).await,
             _ => Err(Failure::new("not_possible", "a store has no such view")),
         }
     }

@@ -14,6 +14,7 @@
 //! | `history` | what was heard of the process while somebody watched |
 //! | `story` | the views of what happened: `story`, `failures` |
 //! | `examine`, `reasons` | what is wrong now, for the home page |
+//! | `test_text` | a test in Rust that repeats a failure |
 //! | `steer` | what actions on members would do, and doing them |
 //!
 //! Invariants:
@@ -31,6 +32,7 @@ mod samples;
 mod steer;
 mod story;
 mod target;
+mod test_text;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -118,6 +120,7 @@ impl Source for ProcessSource {
                 View::Member(at) => member::member(&self.link, &self.ledgers, at).await,
                 View::Story(asked) => story::story(&self.history, asked).await,
                 View::Failures(asked) => story::failures(&self.history, asked).await,
+                View::Test(from) => test_text::view(&self.history, from).await,
                 View::Ring(at) => samples::ring(&self.link, &self.samples, at).await,
                 _ => Err(Failure::new("bad_request", "a process does not have this view")),
             }

@@ -5,6 +5,7 @@ mod home;
 mod lists;
 mod proxy;
 mod steer;
+mod test_text;
 
 use super::ProcessSource;
 use crate::failure::Failure;
