@@ -1,7 +1,8 @@
-//! [`Console`], its builder, and the handle of a running one.
+//! [`Console`] and its builder.
 
 use crate::durable::StoreSource;
 use crate::error::ConsoleError;
+use crate::handle::ConsoleHandle;
 use crate::process::ProcessSource;
 use crate::redact::Redaction;
 use crate::report::NamedStore;
@@ -16,11 +17,9 @@ use pleach::durable::GraphExport;
 use pleach::inspect::{InspectAction, InspectOptions, Inspector};
 use pleach::system::System;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::{TcpListener, ToSocketAddrs, lookup_host};
-use tokio::task::JoinHandle;
 
 /// What can be ordered of the members of a system, if the console allows actions.
 const ACTIONS: [InspectAction; 4] =
@@ -268,42 +267,5 @@ impl ConsoleBuilder {
 impl fmt::Debug for ConsoleBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConsoleBuilder").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
-/// A running console. Dropping it does not end the console.
-pub struct ConsoleHandle {
-    url: String,
-    addr: SocketAddr,
-    api: Arc<Api>,
-    served: JoinHandle<()>,
-}
-
-impl ConsoleHandle {
-    /// Returns the URL to open in a browser. It contains the token: whoever has it can use the
-    /// console.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Returns the address that the console listens on.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Ends the console: closes all connections, and waits until its tasks have ended.
-    pub async fn shutdown(self) {
-        self.api.hub.close();
-        self.api.orders.bulks.close();
-        self.served.abort();
-        // The error says that the task was aborted.
-        let _ = self.served.await;
-    }
-}
-
-impl fmt::Debug for ConsoleHandle {
-    /// Leaves out the URL, because it contains the token.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConsoleHandle").field("addr", &self.addr).finish_non_exhaustive()
     }
 }

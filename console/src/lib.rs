@@ -2,7 +2,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `builder` | the public face: [`Console`], its options, the running console |
+//! | `builder`, `handle` | the public face: [`Console`], its options; the running console |
 //! | `server` | HTTP: connections, the guard, routes, answers |
 //! | `stream` | live views: one endless answer for each browser |
 //! | `viewer` | the answer of every view |
@@ -34,6 +34,7 @@ mod download;
 mod durable;
 mod error;
 mod failure;
+mod handle;
 mod home;
 mod limits;
 mod orders;
@@ -52,10 +53,13 @@ mod viewer;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
-pub use builder::{Console, ConsoleBuilder, ConsoleHandle};
+pub use builder::{Console, ConsoleBuilder};
 pub use error::ConsoleError;
 pub use failure::Failure;
+pub use handle::ConsoleHandle;
 pub use redact::Redaction;
 pub use settings::Colour;
 pub use view::{Filters, View};

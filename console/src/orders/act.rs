@@ -67,9 +67,7 @@ impl Orders {
         let action = Action::parse(request.action)?;
         let source = Arc::clone(self.sources.find(action.source())?);
         let reason = request.reason.unwrap_or_default();
-        if reason.chars().count() > REASON_MAX {
-            return Err(Failure::new("bad_request", format_args!("the reason has at most {REASON_MAX} characters")));
-        }
+        check_reason(&reason)?;
         if request.is_plan {
             return self.plan(source, action).await;
         }
@@ -171,6 +169,14 @@ impl Orders {
         }
         Ok(action)
     }
+}
+
+/// Refuses a reason that is too long: each entry of the record has it.
+pub(super) fn check_reason(reason: &str) -> Result<(), Failure> {
+    if reason.chars().count() <= REASON_MAX {
+        return Ok(());
+    }
+    Err(Failure::new("bad_request", format_args!("the reason has at most {REASON_MAX} characters")))
 }
 
 pub(super) async fn plan_alone(source: Arc<dyn Source>, action: Action) -> Result<Plan, Failure> {

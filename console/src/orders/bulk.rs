@@ -1,7 +1,7 @@
 //! One action on many runs: first a plan with a count and samples, then one run after the other, at
 //! a limited rate, with a result for each and a way to stop.
 
-use super::act::{Orders, plan_alone, said};
+use super::act::{Orders, check_reason, plan_alone, said};
 use super::plans::Plans;
 use crate::action::{Action, Outcome, RunOrder, StoreAction};
 use crate::failure::Failure;
@@ -153,10 +153,12 @@ impl Orders {
 
     fn start_bulk(&self, request: OrderRequest) -> Result<Value, Failure> {
         let action = Action::parse(request.action)?;
+        let reason = request.reason.unwrap_or_default();
+        check_reason(&reason)?;
         let planned = match self.may_act().and_then(|()| self.bulks.plans.take(request.plan.as_deref())) {
             Ok(planned) => planned,
             Err(failure) => {
-                self.recorder()(&action, "bulk action", request.reason.as_deref().unwrap_or_default(), &Err(failure.clone()));
+                self.recorder()(&action, "bulk action", &reason, &Err(failure.clone()));
                 return Err(failure);
             }
         };
@@ -174,7 +176,7 @@ impl Orders {
         let source = Arc::clone(self.sources.find(action.source())?);
         let bulk = self.bulks.start(title(&action, count), per_second, count)?;
         let answer = json!({ "bulk": bulk.id, "runs": count });
-        let (record, reason) = (self.recorder(), request.reason.unwrap_or_default());
+        let record = self.recorder();
         tokio::spawn(async move {
             let mut pace = interval(Duration::from_secs(1) / per_second);
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

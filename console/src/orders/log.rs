@@ -53,7 +53,8 @@ impl ActionLog {
 
     /// Adds an entry; its number and time are set here.
     pub(super) fn add(&self, mut entry: Entry) {
-        for text in [&mut entry.reason, &mut entry.title, &mut entry.text] {
+        let texts = [&mut entry.reason, &mut entry.title, &mut entry.text].into_iter();
+        for text in texts.chain(&mut entry.subject) {
             // A text that cannot be redacted is not kept.
             *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
         }

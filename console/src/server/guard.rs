@@ -3,7 +3,8 @@
 //! A request needs, in this order:
 //! 1. one `Host`, which is a name of this console. A page of another name that resolves to this
 //!    machine is refused here;
-//! 2. no foreign `Origin`, and no `Sec-Fetch-Site` other than `same-origin` and `none`;
+//! 2. no foreign `Origin`, and no `Sec-Fetch-Site` other than `same-origin` and `none`. Only a page
+//!    may be opened by a link of another site, in a tab of its own: it has no data;
 //! 3. the token in `Authorization`, except for the files of the page, which contain no data.
 //!
 //! There is no cookie, so a page of another origin has nothing to ride on.
@@ -15,7 +16,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use subtle::ConstantTimeEq as _;
 
-/// Bytes of randomness in a token.
+/// Bytes of randomness in a token. Its URL fits in a terminal of 80 columns.
 const TOKEN_BYTES: usize = 16;
 
 /// The secret that every request needs. It is compared in constant time and never logged.
@@ -50,6 +51,17 @@ pub(crate) fn random_text(bytes: usize) -> Result<String, String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// What the guard asks for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RouteKind {
+    /// A page: needs no token, and a link of another site may open it.
+    Page,
+    /// A file of a page: needs no token.
+    File,
+    /// Data, and anything unknown: needs the token.
+    Data,
+}
+
 /// What the guard knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
@@ -66,11 +78,11 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Refuses what must not reach a route.
-    pub(crate) fn check<B>(&self, request: &Request<B>, needs_token: bool) -> Result<(), Failure> {
+    pub(crate) fn check<B>(&self, request: &Request<B>, kind: RouteKind) -> Result<(), Failure> {
         let headers = request.headers();
         let host = self.check_host(request.uri(), headers)?;
-        self.check_origin(headers, &host)?;
-        if needs_token { self.check_token(headers) } else { Ok(()) }
+        self.check_origin(headers, &host, kind == RouteKind::Page)?;
+        if kind == RouteKind::Data { self.check_token(headers) } else { Ok(()) }
     }
 
     fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, Failure> {
@@ -82,13 +94,19 @@ impl Guard {
         }
     }
 
-    fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Failure> {
+    fn check_origin(&self, headers: &HeaderMap, host: &str, is_page: bool) -> Result<(), Failure> {
         let own = format!("{}://{host}", self.scheme);
         if single(headers, &header::ORIGIN)?.is_some_and(|origin| !origin.eq_ignore_ascii_case(&own)) {
             return Err(forbidden("the request comes from a page of another origin"));
         }
-        match single(headers, &HeaderName::from_static("sec-fetch-site"))? {
+        let fetch = |name| single(headers, &HeaderName::from_static(name));
+        match fetch("sec-fetch-site")? {
             None | Some("same-origin" | "none") => Ok(()),
+            Some(_)
+                if is_page && fetch("sec-fetch-mode")? == Some("navigate") && fetch("sec-fetch-dest")? == Some("document") =>
+            {
+                Ok(())
+            }
             Some(_) => Err(forbidden("the request comes from a page of another site")
                 .advice("enter the address of the console in the browser instead of following a link")),
         }

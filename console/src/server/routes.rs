@@ -4,7 +4,7 @@
 
 use super::answer;
 use super::connections::Place;
-use super::guard::{Guard, random_text};
+use super::guard::{Guard, RouteKind, random_text};
 use crate::assets::{ASSETS, Asset};
 use crate::download::{self, Asked, Downloads};
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ use axum::routing::{MethodRouter, get, post};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -102,16 +102,15 @@ impl Api {
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    /// Whether the token is needed. Only the files of the page need none.
-    pub(crate) needs_token: bool,
+    pub(crate) kind: RouteKind,
     handler: MethodRouter<Arc<Api>>,
 }
 
 /// Returns all routes.
 pub(crate) fn routes() -> Vec<Route> {
-    let mut routes: Vec<Route> = ASSETS.iter().skip(1).map(|asset| file(asset.path, asset)).collect();
-    routes.extend(ASSETS.first().into_iter().flat_map(|page| PAGES.map(|path| file(path, page))));
-    let data = |method, path, handler| Route { method, path, needs_token: true, handler };
+    let mut routes: Vec<Route> = ASSETS.iter().skip(1).map(|asset| file(RouteKind::File, asset.path, asset)).collect();
+    routes.extend(ASSETS.first().into_iter().flat_map(|page| PAGES.map(|path| file(RouteKind::Page, path, page))));
+    let data = |method, path, handler| Route { method, path, kind: RouteKind::Data, handler };
     routes.extend([
         data(Method::GET, "/api/console", get(console)),
         data(Method::GET, "/api/view", get(view)),
@@ -125,21 +124,19 @@ pub(crate) fn routes() -> Vec<Route> {
     routes
 }
 
-fn file(path: &'static str, asset: &'static Asset) -> Route {
+fn file(kind: RouteKind, path: &'static str, asset: &'static Asset) -> Route {
     let handler = get(move |headers: HeaderMap| async move { answer::file(asset, headers.get(header::IF_NONE_MATCH)) });
-    Route { method: Method::GET, path, needs_token: false, handler }
+    Route { method: Method::GET, path, kind, handler }
 }
 
 /// Builds the server from the table. The guard is around all of it.
 pub(crate) fn router(api: Arc<Api>) -> Router {
-    let (mut router, mut open) = (Router::new(), HashSet::new());
+    let (mut router, mut kinds) = (Router::new(), HashMap::new());
     for route in routes() {
         router = router.route(route.path, route.handler);
-        if !route.needs_token {
-            open.insert((route.method, route.path));
-        }
+        kinds.insert((route.method, route.path), route.kind);
     }
-    let wall = Wall { api: Arc::clone(&api), open: Arc::new(open) };
+    let wall = Wall { api: Arc::clone(&api), kinds: Arc::new(kinds) };
     router
         .fallback(|| async { answer::failed(&Failure::new("not_found", "the console has no such route")) })
         .method_not_allowed_fallback(|| async {
@@ -153,16 +150,16 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 #[derive(Clone)]
 struct Wall {
     api: Arc<Api>,
-    /// The routes that need no token.
-    open: Arc<HashSet<(Method, &'static str)>>,
+    kinds: Arc<HashMap<(Method, &'static str), RouteKind>>,
 }
 
 /// The outermost layer: refuses what the guard refuses, and adds the headers of every answer.
 async fn guard(State(wall): State<Wall>, request: Request, next: Next) -> Response<Body> {
-    let is_open = wall.open.contains(&(request.method().clone(), request.uri().path()));
-    let mut response = match wall.api.guard.check(&request, !is_open) {
+    let known = wall.kinds.get(&(request.method().clone(), request.uri().path()));
+    let kind = known.copied().unwrap_or(RouteKind::Data);
+    let mut response = match wall.api.guard.check(&request, kind) {
         Ok(()) => {
-            if let Some(place) = request.extensions().get::<Arc<Place>>().filter(|_| !is_open) {
+            if let Some(place) = request.extensions().get::<Arc<Place>>().filter(|_| kind == RouteKind::Data) {
                 place.trust();
             }
             next.run(request).await

@@ -1,5 +1,6 @@
 //! Tests of the guard and of the routes, without a socket.
 
+use crate::server::guard::RouteKind;
 use crate::server::routes::{Route, routes};
 use crate::testing::{HOST, Server, json_of};
 use axum::body::Body;
@@ -21,7 +22,7 @@ fn set(request: &mut Request<Body>, name: &'static str, value: &str) {
 async fn k7_no_route_answers_without_the_token() {
     let server = Server::new();
     let routes = routes();
-    assert!(routes.iter().filter(|route| route.needs_token).count() >= 7);
+    assert!(routes.iter().filter(|route| route.kind == RouteKind::Data).count() >= 7);
     for route in routes {
         let path = route.path;
         let without = status(&server, &route, |request| drop(request.headers_mut().remove("authorization"))).await;
@@ -39,7 +40,7 @@ async fn k7_no_route_answers_without_the_token() {
         })
         .await;
         let given = [without, wrong, other_scheme, in_query];
-        if route.needs_token {
+        if route.kind == RouteKind::Data {
             assert_eq!(given, [StatusCode::UNAUTHORIZED; 4], "{path}");
         } else {
             assert_eq!(given, [StatusCode::OK; 4], "{path}");
@@ -83,6 +84,38 @@ async fn k7_every_route_refuses_foreign_hosts_and_origins() {
 }
 
 #[tokio::test]
+async fn k7_a_link_of_another_site_opens_a_page_and_nothing_else() {
+    let server = Server::new();
+    let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    for route in routes() {
+        let path = route.path;
+        let opened = async |changed: Option<(&'static str, &'static str)>| {
+            status(&server, &route, |request| {
+                for (name, value) in link.into_iter().chain(changed) {
+                    set(request, name, value);
+                }
+            })
+            .await
+        };
+        let expected = if route.kind == RouteKind::Page { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        assert_eq!(opened(None).await, expected, "{path}");
+        for other in [
+            ("sec-fetch-dest", "iframe"),
+            ("sec-fetch-dest", "object"),
+            ("sec-fetch-mode", "no-cors"),
+            ("sec-fetch-mode", "cors"),
+            ("origin", "http://evil.example"),
+            ("host", "evil.example"),
+        ] {
+            assert_eq!(opened(Some(other)).await, StatusCode::FORBIDDEN, "{path} with {other:?}");
+        }
+    }
+    let post = server.request("POST", "/").header("sec-fetch-site", "cross-site").header("sec-fetch-mode", "navigate");
+    let post = post.header("sec-fetch-dest", "document").body(Body::empty()).unwrap();
+    assert_eq!(server.send(post).await.status(), StatusCode::FORBIDDEN, "a form is not a link");
+}
+
+#[tokio::test]
 async fn k7_a_form_of_another_site_changes_nothing() {
     let server = Server::new();
     for route in routes().iter().filter(|route| route.method == Method::POST) {
@@ -97,6 +130,19 @@ async fn k7_a_form_of_another_site_changes_nothing() {
         // Even with the token, a body that a form could send is not read.
         let plain = status(&server, route, |request| set(request, "content-type", "text/plain")).await;
         assert_eq!(plain, StatusCode::BAD_REQUEST, "{}", route.path);
+    }
+    server.source.set(json!({ "members": [] }));
+    let body = json!({ "view": "not_well", "process": "p0" }).to_string();
+    for (kind, expected) in [
+        ("application/json", StatusCode::OK),
+        ("text/plain", StatusCode::BAD_REQUEST),
+        ("multipart/form-data", StatusCode::BAD_REQUEST),
+        ("application/x-www-form-urlencoded", StatusCode::BAD_REQUEST),
+        ("", StatusCode::BAD_REQUEST),
+    ] {
+        let mut request = server.request("POST", "/api/view").body(Body::from(body.clone())).unwrap();
+        set(&mut request, "content-type", kind);
+        assert_eq!(server.send(request).await.status(), expected, "{kind:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! A console at a real socket refuses what is not exactly a request of its page.
 
+use crate::server::guard::RouteKind;
 use crate::server::routes::routes;
 use crate::{Console, ConsoleHandle};
 use axum::http::Method;
@@ -52,13 +53,13 @@ async fn k7_no_route_of_a_real_socket_answers_without_the_token() {
     let target = Target::start().await;
     for route in routes() {
         let line = format!("{} {}", route.method, route.path);
-        let expected = if route.needs_token { "401" } else { "200" };
+        let expected = if route.kind == RouteKind::Data { "401" } else { "200" };
         assert_eq!(target.status(&line, "").await, expected, "{line}");
         let wrong = format!("Authorization: Bearer {}\r\n", "0".repeat(target.token.len()));
         assert_eq!(target.status(&line, &wrong).await, expected, "{line}");
         let cookie = format!("Cookie: token={0}; Authorization={0}\r\n", target.token);
         assert_eq!(target.status(&format!("{line}?token={}", target.token), &cookie).await, expected, "{line}");
-        if route.needs_token && route.method == Method::GET && route.path != "/api/stream" {
+        if route.kind == RouteKind::Data && route.method == Method::GET && route.path != "/api/stream" {
             assert_ne!(target.status(&line, &target.bearer()).await, "401", "{line}");
         }
     }
