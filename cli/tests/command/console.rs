@@ -41,6 +41,15 @@ impl Serving {
         Self { child, lines, url }
     }
 
+    /// Reads up to a line with this text. The command must write it.
+    pub fn says(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "it ended without {text:?}");
+        }
+    }
+
     fn address(&self) -> &str {
         self.url.strip_prefix("http://").unwrap().split('/').next().unwrap()
     }

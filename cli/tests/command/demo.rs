@@ -219,7 +219,8 @@ fn k1_demo_serves_a_console_of_its_worker_and_its_orders() {
     let temporary = Temporary::new();
     let mut command = temporary.demo(&["--console", "--duration", "30s"]);
     command.stdin(Stdio::null());
-    let serving = Serving::of(command);
+    let mut serving = Serving::of(command);
+    serving.says(" is up: ");
     let console = serving.json("/api/console");
     assert_eq!((&console["name"], &console["is_read_only"]), (&"demo".into(), &false.into()), "{console}");
     assert!(console["processes"][0]["target"].as_str().unwrap().ends_with("inspect.sock"), "{console}");
