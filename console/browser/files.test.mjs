@@ -1,12 +1,13 @@
 // JSON, commands and files of the views.
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { assertAccessible, launch, open, openWindow } from "./support/browser.mjs";
+import { assertAccessible, launch, open, openWindow, visit } from "./support/browser.mjs";
 import { site } from "./support/site.mjs";
 import { views } from "./support/views.mjs";
 
@@ -25,27 +26,49 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-test("k8_each_view_has_its_json_and_a_command", async () => {
-  const window = await openWindow(browser);
+/** Views without a command of their own: a record of the console, and members by a filter. */
+const WITHOUT_COMMAND = ["actions"];
+
+test("k8_each_view_has_its_json_and_a_command_that_can_be_copied", async () => {
+  const window = await openWindow(browser, { permissions: ["clipboard-read", "clipboard-write"] });
+  const page = await open(window, program.url);
   const lacking = [];
   for (const { name, route } of views(program)) {
-    const page = await open(window, program.url, route);
-    const button = page.getByRole("button", { name: /JSON/ }).first();
-    if ((await button.count()) === 0) {
+    await visit(page, route);
+    const json = page.getByRole("button", { name: "JSON of this view" }).first();
+    if (await json.count()) {
+      await json.click();
+      const text = await page.locator("dialog pre, dialog .failed").first().innerText();
+      if (!/^[{[]/.test(text)) lacking.push(`${name}: its JSON is ${text}`);
+      await page.keyboard.press("Escape");
+    } else {
       lacking.push(`${name}: no JSON`);
+    }
+    if (WITHOUT_COMMAND.includes(name)) continue;
+    const command = page.locator("main .command").first();
+    if (!(await command.count())) {
+      lacking.push(`${name}: no command`);
       continue;
     }
-    await button.click();
-    const json = await page.waitForSelector("dialog pre");
-    assert.equal(typeof JSON.parse(await json.innerText()), "object", name);
-    await page.keyboard.press("Escape");
-    const command = await page.evaluate(() => document.querySelector("main").innerText.includes("pleach ") || Boolean(document.querySelector("main [title*='command' i], main .command")));
-    if (!command && name !== "actions") lacking.push(`${name}: no command`);
-    await page.close();
+    await command.getByRole("button", { name: /Copy as command|Copied/ }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    if (!copied.startsWith("pleach ") || copied !== (await command.locator("code").innerText())) lacking.push(`${name}: it copied ${copied}`);
+    const why = refusalOf(copied);
+    if (why) lacking.push(`${name}: ${copied}: ${why}`);
   }
   await window.close();
   assert.deepEqual(lacking, []);
 });
+
+/** Runs a command of a page with the real program, if there is one. Returns why it did not work. */
+function refusalOf(command) {
+  const folder = process.env.PLEACH_COMMANDS;
+  // These follow something until they are interrupted, or change something.
+  if (!folder || !/^pleach (runs (list|show|history|diff)|why|tree|health|doctor) /.test(command)) return null;
+  const { status, stderr } = spawnSync("sh", ["-c", command], { env: { ...process.env, PATH: `${folder}:${process.env.PATH}` }, encoding: "utf8", timeout: 20_000 });
+  // 7 is the code for problems that were found.
+  return [0, 7].includes(status) ? null : `exit code ${status}: ${stderr}`;
+}
 
 for (const [what, route] of [["run", "/run?store=s0&run=failed-00"], ["subtree", "/member?process=p0&path=/user/shop"]]) {
   test(`k8_the_file_of_a_${what}_opens_without_a_server`, async () => {

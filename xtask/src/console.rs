@@ -46,7 +46,7 @@ pub fn test_in_browser(root: &Path) -> Outcome {
     let shots = shots(root);
     drop(fs::remove_dir_all(&shots));
     let mut node = tools.node(&fixture("debug"));
-    node.env("PLEACH_CONSOLE", &program.line).env("PLEACH_SHOTS", shots);
+    node.env("PLEACH_CONSOLE", &program.line).env("PLEACH_SHOTS", shots).env("PLEACH_COMMANDS", target().join("debug"));
     // One file after the other: they share the program, and some of them change its runs.
     node.args(["--test", "--test-concurrency=1"]).args(files(&root.join(BROWSER_TESTS), ".test.mjs")?);
     let tested = output_within(TIME_MAX, &mut node);
@@ -54,16 +54,17 @@ pub fn test_in_browser(root: &Path) -> Outcome {
     tested.map(drop)
 }
 
-/// The command that builds the program of the tests, with the features of the other tests.
+/// The command that builds the program of the tests and the `pleach` command, with the features of
+/// the other tests.
 pub fn build(selection: &[&str]) -> Command {
     let mut build = cargo(&["build"]);
-    build.args(selection).args(["--all-features", "--bin", FIXTURE]);
+    build.args(selection).args(["--all-features", "--bin", FIXTURE, "--bin", "pleach"]);
     build
 }
 
 /// Takes pictures of every view, for documents: as the step of the tests, without the others.
 pub fn take_shots(root: &Path) -> Outcome {
-    run_in_sight(&mut build(&["--package", FIXTURE]))?;
+    run_in_sight(&mut build(&["--package", FIXTURE, "--package", "pleach-cli"]))?;
     let tools = Tools::find(root)?;
     let server = Postgres::start()?;
     let program = Program::start(&fixture("debug"), &["--postgres", &server.url()])?;
