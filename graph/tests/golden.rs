@@ -4,7 +4,7 @@
 //! inside nested fan-outs, a map, a subgraph, a retry, and a node with effects, a sleep, one answer
 //! and one open question. In `v2` the run was also migrated, so its rows continue with the keys of
 //! others. In `v3` it has tags; the format of its records is that of `v2`, and its tables have
-//! format 4.
+//! format 4. The file of `v4` has format 5 and a second run, which refused an answer.
 //! - `run.db`: a SQLite file.
 //! - `rows.json`: the rows of the run.
 //! - `keys.json`: the idempotency keys of the nodes in progress.
@@ -17,8 +17,8 @@
 #![cfg(all(feature = "sqlite", feature = "tokio"))]
 
 use pleach_graph::store::{
-    FORMAT, Filter, GraphVersion, Kind, MemoryStore, NewRun, Parts, Row, Rows, RunStatus, SqliteStore, Store, StoreError, Tags,
-    Wake,
+    FORMAT, Filter, GraphVersion, Kind, MemoryStore, NewRun, Parts, RefusalCause, Row, Rows, RunStatus, SqliteStore, Store,
+    StoreError, Tags, Wake,
 };
 use pleach_graph::{
     Compensation, CompiledGraph, END, FanOut, Graph, Migrations, NodeContext, Policy, Retry, RunFault, RunOptions, RunRemote,
@@ -33,6 +33,9 @@ use std::time::Duration;
 
 const RUN: &str = "golden-1";
 
+/// The run that refused an answer, in files since format 5.
+const REFUSING: &str = "refusing-1";
+
 /// A format whose files are kept.
 #[derive(Clone, Copy, Debug)]
 struct Version {
@@ -45,14 +48,15 @@ struct Version {
     tables: u32,
 }
 
-const VERSIONS: [Version; 3] = [
+const VERSIONS: [Version; 4] = [
     Version { folder: "v1", format: 1, schema: 0, tables: 1 },
     Version { folder: "v2", format: 2, schema: 1, tables: 3 },
     Version { folder: "v3", format: 2, schema: 1, tables: 4 },
+    Version { folder: "v4", format: 2, schema: 1, tables: 5 },
 ];
 
 /// The format that this version writes.
-const NEWEST: Version = VERSIONS[2];
+const NEWEST: Version = VERSIONS[3];
 
 /// The nodes at which the run was interrupted, besides the one that asks.
 const HANGING: [&str; 6] = ["d2", "flaky", "item 2", "item 3", "late", "sub/right"];
@@ -335,6 +339,12 @@ async fn o7_golden_files_are_migrated_and_can_be_listed() {
         let attempts: Vec<_> = view.tokens.iter().filter_map(|token| token.failure.as_ref()).collect();
         assert_eq!((attempts.len(), attempts[0].node.as_str(), attempts[0].attempt), (1, "flaky", 1), "{version:?}");
         assert!(store.refused(RUN).await.unwrap().is_empty());
+        if version.tables >= 5 {
+            let view = RunRemote::new(&store, REFUSING).view().await.unwrap();
+            let refused = view.waits().next().unwrap().refused.as_ref().unwrap();
+            let RefusalCause::WrongType { expected, .. } = &refused.cause else { panic!("{refused:?}") };
+            assert_eq!((expected.as_str(), refused.name.as_str()), ("u32", "answer/count"), "{version:?}");
+        }
     }
 }
 
@@ -417,6 +427,7 @@ async fn write() {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     drop(std::fs::remove_file(&path));
     let store = SqliteStore::open(&path).await.unwrap();
+    refuse_an_answer(&store).await;
     let world = NodeControl { is_cut_off: true, ..NodeControl::default() };
     let run = graph().run(vec![]).id(RUN).tag("customer", "42").tag("stage", "").checkpoint(&store).extension(world.clone());
     drive_until_hanging(run, &store, &world, 2).await;
@@ -438,6 +449,16 @@ async fn write() {
     drop(store);
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;").unwrap();
+}
+
+/// Drives a run that refuses an answer and keeps waiting.
+async fn refuse_an_answer(store: &SqliteStore) {
+    let ask = |cx: NodeContext, n: u32| async move { Ok::<_, String>(n + cx.interrupt::<u32>("count", "how many?").await) };
+    let graph = Graph::new("refusing").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
+    let queued = graph.run(1).id(REFUSING).checkpoint(store).enqueue().await.unwrap();
+    queued.resume_with("count", "none").await.unwrap();
+    let paused = graph.resume(REFUSING).checkpoint(store).await.unwrap_err();
+    assert!(matches!(paused.fault(), RunFault::Paused { .. }), "{paused}");
 }
 
 /// Drives a run until all nodes in [`HANGING`] hang and this many waits are recorded. Then drops

@@ -9,7 +9,7 @@
 use crate::context::cancelled_tasks::{CancelledTask, CancelledTasks};
 use crate::context::events::Listener;
 use crate::context::undo::Undo;
-use crate::control::{Inbox, RunControl};
+use crate::control::{Inbox, RunControl, RunRefusals};
 use crate::error::RunFault;
 use crate::log::RunLog;
 use crate::log::undo_payload::UndoPayload;
@@ -70,6 +70,9 @@ pub(crate) struct RunDetails {
     pub(crate) above: OnceLock<CancelToken>,
     /// The inbox of the run. Set for stored runs and for runs in a scope.
     pub(crate) inbox: OnceLock<Arc<Inbox>>,
+    /// The health reports about messages that the run refused. Set by a worker, or at the first
+    /// refusal of a run in a scope.
+    pub(crate) refusals: OnceLock<Arc<RunRefusals>>,
     /// The commands to the run. Set for stored runs and for runs in a scope.
     pub(crate) run_control: OnceLock<Arc<RunControl>>,
     /// Nodes that must fail, with the errors. Their futures stay pending until the engine drops
@@ -160,6 +163,19 @@ impl RunContext {
 
     pub(crate) fn inbox(&self) -> Option<&Inbox> {
         self.details.get()?.inbox.get().map(|inbox| &**inbox)
+    }
+
+    /// Returns the reports about refused messages, if there may be one.
+    pub(crate) fn known_refusals(&self) -> Option<&Arc<RunRefusals>> {
+        self.details.get()?.refusals.get()
+    }
+
+    /// Returns the reports about refused messages. Returns `None` for a run outside of a tree,
+    /// whose caller alone observes it.
+    pub(crate) fn refusals(&self) -> Option<&Arc<RunRefusals>> {
+        let details = self.details.get()?;
+        let (Some(id), Some(scope)) = (details.id.get(), details.scope.get()) else { return details.refusals.get() };
+        Some(details.refusals.get_or_init(|| Arc::new(RunRefusals::new(Arc::clone(id), scope.any(), None))))
     }
 
     pub(crate) fn run_control(&self) -> Option<&Arc<RunControl>> {

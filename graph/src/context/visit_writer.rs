@@ -97,7 +97,7 @@ impl VisitWriter {
     pub(crate) fn submit(&self, kind: Kind, mut body: VisitRecordBody, message: Option<&Message>) -> Result<u64, StoreError> {
         let Some(mut records) = self.records.lock_for(self.attempt) else { return Ok(NEVER) };
         let Some(log) = self.log() else {
-            records.apply(kind, body, 0);
+            records.apply(kind, body, 0, 0);
             return Ok(0);
         };
         let mut record = NewRecord::new(kind, self.path.clone(), &*self.node);
@@ -120,7 +120,7 @@ impl VisitWriter {
             Err(error) => Err(error),
         };
         match (&added, records.undo.as_mut().filter(|_| body.undo.is_some())) {
-            (Ok(sequence), _) if *sequence != NEVER => records.apply(kind, body, *sequence),
+            (Ok(sequence), _) if *sequence != NEVER => records.apply(kind, body, *sequence, *sequence),
             (_, Some(unwritten)) => unwritten.is_written = false,
             (_, None) => {}
         }

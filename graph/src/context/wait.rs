@@ -17,7 +17,7 @@ use crate::error::EffectError;
 use crate::log::NEVER;
 use crate::log::message::{Message, answer_name, signal_name};
 use crate::log::visit::{Namespace, OpenWait, RecordedValue, VisitRecordBody, WaitGuard};
-use crate::store::{Kind, TEXT_BYTES_MAX};
+use crate::store::{Kind, RefusalCause, TEXT_BYTES_MAX};
 use pleach_core::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -195,12 +195,13 @@ impl VisitWriter {
         let inbox_wait = inbox.wait_for(message, &self.records);
         let Some(wait_guard) = self.wait(open) else { return pending().await };
         self.record_wait(namespace, &key, question, &inbox_wait).await;
+        let ending = self.end_of_wait(namespace, &key, &inbox_wait);
         let bytes_max = self.log().map_or(usize::MAX, |log| log.options.body_bytes_max.saturating_sub(WAKE_OVERHEAD_BYTES));
         let found = poll_fn(|cx| match recorded() {
             Some(recorded) => Poll::Ready(Err(Some(recorded))),
             // A message now belongs to the current attempt, which may decode it differently.
             None if self.is_abandoned() => Poll::Ready(Err(None)),
-            None => next_readable(inbox, &inbox_wait, bytes_max, cx.waker()).map(Ok),
+            None => next_readable(inbox, &inbox_wait, ending.wait, bytes_max, cx.waker()).map(Ok),
         });
         let found = found.await;
         drop((wait_guard, inbox_wait));
@@ -210,6 +211,7 @@ impl VisitWriter {
             Err(None) => return pending().await,
         };
         let body = VisitRecordBody { value: Some(json), ..VisitRecordBody::of_wait(namespace, &key) };
+        let message_name = message.name.clone();
         let submitted = self.submit(Kind::Wake, body, Some(&message));
         if let Ok(NEVER) = submitted {
             inbox.put_back(message);
@@ -226,6 +228,7 @@ impl VisitWriter {
         self.durable(sequence).await;
         key_guard.deliver();
         drop(delivering);
+        ending.received(&message_name);
         Ok(answer)
     }
 
@@ -266,11 +269,42 @@ impl VisitWriter {
         }
     }
 
+    /// Returns the guard that withdraws the health report of this wait when it ends.
+    fn end_of_wait(&self, namespace: Namespace, key: &str, inbox_wait: &InboxWait<'_>) -> WaitEnd<'_> {
+        let records = self.records.lock_for(self.attempt);
+        let row = records.map_or(0, |mut records| records.key_state(namespace, key).wait_row);
+        WaitEnd { writer: self, wait: if row == 0 { inbox_wait.number() } else { row } }
+    }
+
     /// Opens a wait and reports it to the engine. Returns `None` if the attempt was abandoned.
     pub(super) fn wait(&self, open: OpenWait) -> Option<WaitGuard<'_>> {
         let waiting = self.records.wait(self.attempt, open)?;
         self.wake_driver_if_parked();
         Some(waiting)
+    }
+}
+
+/// A wait that may refuse messages. Dropping it ends the wait.
+struct WaitEnd<'a> {
+    writer: &'a VisitWriter,
+    /// The record of the wait, or its number in an in-memory run.
+    wait: u64,
+}
+
+impl WaitEnd<'_> {
+    /// Ends the wait with a message that the node received.
+    fn received(self, message: &str) {
+        if let Some(refusals) = self.writer.graph_cx.run().known_refusals() {
+            refusals.received(message);
+        }
+    }
+}
+
+impl Drop for WaitEnd<'_> {
+    fn drop(&mut self) {
+        if let Some(refusals) = self.writer.graph_cx.run().known_refusals() {
+            refusals.wait_ended(self.wait);
+        }
     }
 }
 
@@ -281,20 +315,22 @@ const WAKE_OVERHEAD_BYTES: usize = 8 * TEXT_BYTES_MAX;
 fn next_readable<'a, T: DeserializeOwned>(
     inbox: &Inbox,
     awaited: &InboxWait<'a>,
+    wait: u64,
     bytes_max: usize,
     waker: &std::task::Waker,
 ) -> Poll<((Message, TakenMessage<'a>), Box<RawValue>, T)> {
     while let Some((message, taken)) = awaited.take(waker) {
         if message.payload.len() > bytes_max {
             let reason = format!("it has {} bytes; at most {bytes_max} can be recorded", message.payload.len());
-            inbox.reject(message, reason);
+            let cause = RefusalCause::TooLarge { bytes: message.payload.len() as u64, bytes_max: bytes_max as u64 };
+            inbox.reject(message, reason, cause, wait);
             continue;
         }
         let read = serde_json::from_slice::<T>(&message.payload)
             .and_then(|answer| Ok((serde_json::from_slice::<Box<RawValue>>(&message.payload)?, answer)));
         match read {
             Ok((json, answer)) => return Poll::Ready(((message, taken), json, answer)),
-            Err(error) => inbox.reject(message, error.to_string()),
+            Err(error) => inbox.reject(message, error.to_string(), RefusalCause::of_decoding::<T>(&error), wait),
         }
     }
     Poll::Pending

@@ -17,7 +17,7 @@ use crate::control::inbox_state::{InboxState, PendingWait, RejectedMessage, kind
 use crate::control::remote::RunControlError;
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
-use crate::store::{INBOX_MAX, REFUSED_MAX, RefusedMessage};
+use crate::store::{INBOX_MAX, REFUSED_MAX, RefusalCause, RefusedMessage};
 use crate::util::work_count;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -156,10 +156,10 @@ impl Inbox {
         self.lock().waiting > 0
     }
 
-    /// Rejects a message that its node cannot use. The node keeps waiting.
-    pub(crate) fn reject(&self, message: Message, reason: String) {
+    /// Rejects a message that the node of this wait cannot use. The node keeps waiting.
+    pub(crate) fn reject(&self, message: Message, reason: String, cause: RefusalCause, wait: u64) {
         let Message { number, name, .. } = message;
-        self.lock().rejected.push(RejectedMessage { number, name, reason });
+        self.lock().rejected.push(RejectedMessage { number, name, reason, cause, wait: Some(wait) });
     }
 
     /// Takes the rejected messages, except a message that a resume carried.
@@ -201,6 +201,11 @@ impl Inbox {
 }
 
 impl<'a> InboxWait<'a> {
+    /// Returns the number of this wait, unique in its inbox.
+    pub(crate) fn number(&self) -> u64 {
+        self.wait
+    }
+
     /// Sets the record after which this wait can take a message.
     pub(crate) fn take_after(&self, record: u64) {
         if let Some(pending) = self.inbox.lock().pending.get_mut(&self.wait) {

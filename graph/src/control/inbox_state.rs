@@ -5,8 +5,8 @@
 
 use crate::log::message::Message;
 use crate::log::visit::VisitRecords;
-use crate::store::RefusedMessage;
 use crate::store::message_kind::ANSWER;
+use crate::store::{RefusalCause, RefusedMessage};
 use crate::util::work_count;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -54,12 +54,16 @@ pub(super) struct PendingWait {
     pub(super) record: u64,
 }
 
-/// A message that its node could not decode.
+/// A message that the run could not use.
 #[derive(Clone, Debug)]
 pub(crate) struct RejectedMessage {
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) reason: String,
+    /// What was wrong, without content of the message.
+    pub(crate) cause: RefusalCause,
+    /// The wait that could not use it: its record, or its number in an in-memory run.
+    pub(crate) wait: Option<u64>,
 }
 
 impl InboxState {

@@ -29,6 +29,7 @@
 mod delivery;
 mod inbox;
 mod inbox_state;
+mod refusal_reports;
 mod remote;
 mod run_control;
 mod run_ref;
@@ -37,6 +38,7 @@ mod view;
 pub use delivery::Delivery;
 pub(crate) use inbox::{Inbox, InboxWait, TakenMessage};
 pub(crate) use inbox_state::RejectedMessage;
+pub(crate) use refusal_reports::{Refuser, RestoredWaits, RunRefusals, WorkerRefusals};
 pub use remote::{RunControlError, RunRemote};
 pub(crate) use run_control::{ControlUpdate, RunControl};
 pub(crate) use run_ref::{CONTROL, MessageTarget, control};
@@ -54,7 +56,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Pause => PAUSE,
             Self::Resume => RESUME,

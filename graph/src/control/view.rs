@@ -9,8 +9,8 @@ use crate::log::message::SIGNAL;
 use crate::log::open;
 use crate::log::visit::{OpenWait, VisitRecordBody};
 use crate::store::{
-    Fork, InboxMessage, Kind, LiveToken, Place, REFUSED_MAX, Record, RefusedMessage, RunFailure, RunStatus, Store, StoreError,
-    Tags,
+    Fork, InboxMessage, Kind, LiveToken, Place, REFUSED_MAX, Record, RefusalCause, RefusedMessage, RunFailure, RunStatus,
+    Store, StoreError, Tags,
 };
 use crate::token::WaitView;
 use serde::Deserialize;
@@ -106,7 +106,7 @@ impl WaitView {
     pub(crate) fn of(wait: OpenWait) -> Self {
         let OpenWait { key, question, due, message } = wait;
         let is_signal = message.is_some_and(|message| message.starts_with(SIGNAL));
-        Self { key, question: question.map(|question| question.to_string()), since: None, due, is_signal }
+        Self { key, question: question.map(|question| question.to_string()), since: None, due, is_signal, refused: None }
     }
 }
 
@@ -145,9 +145,11 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         let untaken = messages.iter().skip(messages.len().saturating_sub(REFUSED_MAX));
         refused.extend(untaken.map(|message| {
             let name = message.message.name.clone();
-            RefusedMessage::new(message.number, name, "the run ended before it took the message".into(), message.at)
+            let cause = RefusalCause::RunEnded;
+            RefusedMessage::new(message.number, name, cause.to_string(), message.at).because(cause, None)
         }));
     }
+    let tokens = position.frontier.tokens().map(|token| token_view(token, &records, &refused)).collect();
     let failure = match info.failure {
         // The row of a run that failed before format 4 of the tables does not have it.
         None if info.status.has_ended() && info.status != RunStatus::Finished => {
@@ -164,7 +166,7 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         is_undoing,
         undone: if is_undoing { position.undone } else { Vec::new() },
         visits: position.head.visits,
-        tokens: position.frontier.tokens().map(|token| token_view(token, &records)).collect(),
+        tokens: tokens,
         tags: info.tags,
         failure,
         trouble: info.trouble,
@@ -182,7 +184,7 @@ fn is_paused(run: &str, messages: Vec<InboxMessage>) -> bool {
     messages.into_iter().filter_map(command).next_back() == Some(Command::Pause)
 }
 
-fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
+fn token_view(token: &LiveToken, records: &HashMap<u64, Record>, refused: &[RefusedMessage]) -> TokenView {
     let body = records.get(&token.row).map(|record| &record.body);
     let state =
         body.and_then(|body| serde_json::from_slice::<WithState>(body).ok()?.state).map(|state| state.get().to_string());
@@ -196,7 +198,8 @@ fn token_view(token: &LiveToken, records: &HashMap<u64, Record>) -> TokenView {
             Kind::Wait => {
                 let question = value.map(|value| value.get().to_string());
                 let (since, is_signal) = (Some(record.header.at), signal.is_some());
-                waits.insert(wait, WaitView { key, question, since, due, is_signal });
+                let refused = refused.iter().rfind(|message| message.wait == Some(record.sequence)).cloned();
+                waits.insert(wait, WaitView { key, question, since, due, is_signal, refused });
             }
             Kind::Wake => drop(waits.remove(&wait)),
             _ => {}

@@ -12,6 +12,7 @@ use crate::context::events::{Hooks, RunEvent};
 use crate::context::run_context::GraphContext;
 use crate::control::RunRemote;
 use crate::durable::options::{DurableOptions, QueuedRun, RunSource, StorageOptions};
+use crate::durable::refusals;
 use crate::durable::reopen::Opener;
 use crate::engine::records::StepWriter;
 use crate::engine::{Engine, EngineSetup};
@@ -182,6 +183,9 @@ async fn open<S: Send + 'static>(
     let undone = std::mem::take(&mut opened.undone);
     let answers = answers.into_iter().filter_map(|(name, payload)| Some(Message { number: 0, name, payload: payload.ok()? }));
     graph_cx.run().details().inbox.get_or_init(Arc::default).add(answers);
+    if let Some(refusals) = graph_cx.run().refusals() {
+        refusals::restore(&*opened.log.options.store, &opened, refusals).await;
+    }
     let messages = std::mem::take(&mut opened.messages);
     let mut engine = start_engine(plan, graph_cx, setup, codec, opened, None);
     // Before the messages: commands that arrive during an undo must change nothing.

@@ -1,8 +1,8 @@
 //! Durable runs: how a stored run is created, opened, changed, migrated and inspected.
 //!
 //! Read in this order: `options`, `drive`, `reopen`, `changes`, `migrate`, `outcome`, `history`,
-//! `preview`, `states`, `patch`,
-//! `steer`, `deploy`.
+//! `preview`, `refusals`,
+//! `states`, `patch`, `steer`, `deploy`.
 
 pub(crate) mod changes;
 pub(crate) mod deploy;
@@ -13,6 +13,7 @@ pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod patch;
 pub(crate) mod preview;
+pub(crate) mod refusals;
 pub(crate) mod reopen;
 mod states;
 mod steer;

@@ -13,15 +13,18 @@ use crate::engine::lane::{Lane, Phase};
 use crate::error::{Outcome, RunError, fault_of};
 use crate::log::NewRecord;
 use crate::log::visit::waits_inside::LaneWaits;
-use crate::store::{Kind, Place, RunStatus};
+use crate::store::{Kind, Place, Refusal, RefusalCause, RunStatus};
 use crate::token::WaitView;
 use pleach_core::Cause;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Context;
 
-/// Why a run that ends refuses a command.
-pub(super) const TOO_LATE: &str = "the run is already ending, so the command has no effect";
+/// Refuses a command to a run that ends.
+pub(super) fn too_late(number: u64) -> Refusal {
+    let cause = RefusalCause::TooLate;
+    Refusal { number, reason: cause.to_string(), cause, wait: None }
+}
 
 impl<S: Send + 'static> Engine<S> {
     /// Applies the commands that arrived since the last poll. Returns the error of the run if one
@@ -69,16 +72,18 @@ impl<S: Send + 'static> Engine<S> {
             return Ok(());
         };
         if self.is_ending {
+            let name = command.name();
             // Also takes earlier pauses: a run that is undone must not stay paused.
             let mut numbers = std::mem::take(&mut committer.pauses);
             if committer.log().has_ended() {
                 numbers.into_iter().for_each(|number| committer.log().take_with_next_commit(number));
-                committer.log().refuse_with_next_commit(number, TOO_LATE.to_string());
+                committer.log().refuse_with_next_commit(too_late(number));
             } else {
                 // If the process dies before the end is committed, the next driver finds them.
                 committer.taken_at_end.append(&mut numbers);
                 committer.refused_at_end.push(number);
             }
+            self.report_refusal(name, &RefusalCause::TooLate, None);
             return Ok(());
         }
         match command {

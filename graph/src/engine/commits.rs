@@ -6,7 +6,7 @@
 //!    wakes it.
 
 use crate::context::events::RunEvent;
-use crate::control::{Command, Inbox, RejectedMessage};
+use crate::control::{Command, Inbox, Refuser, RejectedMessage};
 use crate::engine::fan_out::branches::Branches;
 use crate::engine::lane::{Lane, Phase};
 use crate::engine::parked::WaitUntil;
@@ -18,7 +18,7 @@ use crate::log::committer::{CommitterEvent, RunActivity, StoreFailure};
 use crate::log::message::Message;
 use crate::log::visit::OpenWait;
 use crate::log::visit::waits_inside::{LaneWaits, WaitsInside};
-use crate::store::{InboxMessage, RefusedMessage, Timestamp, Wake};
+use crate::store::{InboxMessage, Refusal, RefusalCause, RefusedMessage, Timestamp, Wake};
 use crate::token::WaitView;
 use crate::util::work_count;
 use std::sync::Arc;
@@ -114,7 +114,8 @@ impl<S: Send + 'static> Engine<S> {
             let payload = match message.open(run.id()) {
                 Ok(payload) => payload,
                 Err(damage) => {
-                    self.reject(RejectedMessage { number, name, reason: damage.to_string() });
+                    let (reason, cause) = (damage.to_string(), RefusalCause::Damaged);
+                    self.reject(RejectedMessage { number, name, reason, cause, wait: None });
                     continue;
                 }
             };
@@ -135,21 +136,31 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     fn reject(&self, rejected: RejectedMessage) {
-        let RejectedMessage { number, name, reason } = rejected;
+        let RejectedMessage { number, name, reason, cause, wait } = rejected;
         let run = self.stepper.graph_cx.run();
-        // The reason can quote the message, so it is not logged.
-        tracing::warn!(run = run.known_id().as_deref(), name, "the run refused a message; its view says why");
+        self.report_refusal(&name, &cause, wait);
         if let Some(hooks) = &self.stepper.hooks {
             let (name, reason) = (name.as_str().into(), reason.as_str().into());
             hooks.call(&RunEvent::MessageRejected { run: run.known_id(), name, reason });
         }
         match &self.committer {
-            Some(committer) => committer.log().refuse_with_next_commit(number, reason),
+            Some(committer) => committer.log().refuse_with_next_commit(Refusal { number, reason, cause, wait }),
             None => {
                 let time = run.runtime().ok().and_then(|runtime| runtime.time_of_day()).unwrap_or_default();
-                let refused = RefusedMessage::new(0, name, reason, Timestamp::default().after(time));
+                let refused = RefusedMessage::new(0, name, reason, Timestamp::default().after(time)).because(cause, None);
                 run.inbox().into_iter().for_each(|inbox| inbox.keep_refused(refused.clone()));
             }
+        }
+    }
+
+    /// Logs a refused message, and reports it in the health of the system. The reason can quote the
+    /// message, so only the cause is shown.
+    pub(super) fn report_refusal(&self, name: &str, cause: &RefusalCause, wait: Option<u64>) {
+        let run = self.stepper.graph_cx.run();
+        let (id, advice) = (run.known_id(), cause.advice(name));
+        tracing::warn!(run = id.as_deref(), name, %cause, advice, "the run refused a message; its view says why");
+        if let Some(refusals) = run.refusals() {
+            refusals.add(wait.map_or_else(|| Refuser::Run(name.to_string()), Refuser::Wait), name, cause);
         }
     }
 
@@ -219,6 +230,9 @@ impl<S: Send + 'static> Engine<S> {
             Ok(true) => return self.poll_committer(cx),
             Ok(false) => {}
             Err(error) => return Poll::Ready(Some(Err(RunError::new(fault_of(&*log.run, "", "commit", error), None)))),
+        }
+        if let Some(refusals) = self.stepper.graph_cx.run().known_refusals() {
+            refusals.keep();
         }
         let run = log.run.to_string();
         let open = self.open_waits().unwrap_or_default();

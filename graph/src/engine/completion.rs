@@ -10,7 +10,7 @@
 //! | `Releasing` | the release of the lease | the outcome |
 
 use crate::engine::Engine;
-use crate::engine::commands::TOO_LATE;
+use crate::engine::commands::too_late;
 use crate::engine::undo::UndoRun;
 use crate::engine::undo_stored::DurableUndoRun;
 use crate::error::{Outcome, RunError, RunFault, StoredFault};
@@ -136,7 +136,7 @@ impl<S: Send + 'static> Engine<S> {
         if let Some(committer) = &mut self.committer {
             record.takes = std::mem::take(&mut committer.taken_at_end);
             let late = std::mem::take(&mut committer.refused_at_end);
-            late.into_iter().for_each(|number| log.refuse_with_next_commit(number, TOO_LATE.to_string()));
+            late.into_iter().for_each(|number| log.refuse_with_next_commit(too_late(number)));
             if is_cancelled {
                 record.takes.append(&mut committer.pauses);
             }

@@ -12,6 +12,7 @@
 //! | `NodeDone` | resumed after the node, before its router | as after `Running` |
 //! | `Ended`, `Failed` | resumed after its end | arrived or failed at once |
 
+use crate::control::RestoredWaits;
 use crate::define::node::NodeFuture;
 use crate::define::shape::Target;
 use crate::engine::spawned::Spawned;
@@ -55,6 +56,8 @@ pub(super) struct LaneVisit {
     pub(super) records: Arc<VisitRecords>,
     /// The state before the node, encoded as it is stored.
     pub(super) before: Option<Vec<u8>>,
+    /// Ends the health reports of its restored waits with the visit.
+    pub(super) _restored_waits: Option<RestoredWaits>,
 }
 
 pub(super) enum Phase<S> {

@@ -2,6 +2,7 @@
 //! open fan-out.
 
 use crate::compile::plan::{BranchHeads, OutEdge, Plan};
+use crate::control::RestoredWaits;
 use crate::define::fan_out::Merge;
 use crate::engine::fan_out::branches::{Branches, OpenFanOut};
 use crate::engine::fan_out::join::fork_of;
@@ -197,7 +198,9 @@ impl<S: Send + 'static> Engine<S> {
             )
         };
         let records = VisitRecords::restore(records).map_err(|error| RunFault::Checkpoint(damaged(error)))?;
-        Ok(LaneVisit { records: Arc::new(records), before: None })
+        let refusals = self.stepper.graph_cx.run().known_refusals();
+        let restored_waits = refusals.and_then(|refusals| RestoredWaits::of(refusals, &token.visit_records));
+        Ok(LaneVisit { records: Arc::new(records), before: None, _restored_waits: restored_waits })
     }
 
     /// Takes a record that the resume has read. Each record can be taken once.

@@ -24,7 +24,7 @@
 //!
 //! Read in this order: this file, `new_record`, `append`, `frontier`, `codec`, `committer`,
 //! `renewal`, `inbox_reader`, `retrying_store`, `deadline`, `pruning`, `open`, `snapshot`,
-//! `rewrite`, `lines`, `signals`, `tags`, `failure`, `visit`.
+//! `rewrite`, `lines`, `message_waits`, `signals`, `tags`, `failure`, `visit`.
 
 mod append;
 pub(crate) mod codec;
@@ -36,6 +36,7 @@ mod inbox_reader;
 pub(crate) mod last_step;
 pub(crate) mod lines;
 pub(crate) mod message;
+pub(crate) mod message_waits;
 mod new_record;
 pub(crate) mod open;
 mod pruning;
@@ -327,9 +328,9 @@ impl RunLog {
         self.lock().to_take.push(number);
     }
 
-    /// Refuses this message with the next commit.
-    pub(crate) fn refuse_with_next_commit(&self, number: u64, reason: String) {
-        self.lock().to_refuse.push(Refusal { number, reason });
+    /// Refuses a message with the next commit.
+    pub(crate) fn refuse_with_next_commit(&self, refusal: Refusal) {
+        self.lock().to_refuse.push(refusal);
     }
 
     /// Returns true if a commit would remove messages from the inbox.

@@ -117,7 +117,7 @@ impl<'a, S: Send + 'static> RunOptions<'a, S> {
         self.start_options.get_or_insert_default()
     }
 
-    fn details(&mut self) -> &mut RunDetails {
+    pub(super) fn details(&mut self) -> &mut RunDetails {
         self.details.get_or_insert_default()
     }
 

@@ -1,6 +1,6 @@
 //! The options of a stored run, as methods of [`RunOptions`].
 
-use crate::control::RunRemote;
+use crate::control::{RunRefusals, RunRemote};
 use crate::durable::deploy::GraphExport;
 use crate::durable::drive;
 use crate::durable::migrate::Migrations;
@@ -123,6 +123,12 @@ impl<'a, S: Serialize + DeserializeOwned + Send + 'static> RunOptions<'a, S> {
             stored.store = Arc::clone(&holder.store);
             (stored.origin, stored.holder) = (RunSource::Stored { takes_over: false }, Some((claim, asked_at, holder)));
         }
+        self
+    }
+
+    /// Sets the health reports about messages that the run refuses.
+    pub(crate) fn reporting(mut self, refusals: Arc<RunRefusals>) -> Self {
+        drop(self.details().refusals.set(refusals));
         self
     }
 

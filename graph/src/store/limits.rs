@@ -142,12 +142,20 @@ pub(super) fn check_lease(length: Duration) -> Result<(), StoreError> {
 /// Shortens a reason to [`REASON_BYTES_MAX`] bytes, at a character boundary.
 pub(super) fn cut_reason(reason: String) -> String {
     // Databases do not accept a NUL in a text.
-    let mut reason = reason.replace('\0', "\u{fffd}");
-    if reason.len() > REASON_BYTES_MAX {
-        let end = (0..=REASON_BYTES_MAX).rev().find(|at| reason.is_char_boundary(*at)).unwrap_or(0);
-        reason.truncate(end);
+    cut_to(reason.replace('\0', "\u{fffd}"), REASON_BYTES_MAX)
+}
+
+/// Shortens a text to [`TEXT_BYTES_MAX`].
+pub(super) fn cut_text(text: String) -> String {
+    cut_to(text, TEXT_BYTES_MAX)
+}
+
+fn cut_to(mut text: String, len_max: usize) -> String {
+    if text.len() > len_max {
+        let end = (0..=len_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
     }
-    reason
+    text
 }
 
 pub(crate) fn check_size(what: &'static str, size: usize, limit: usize) -> Result<(), StoreError> {

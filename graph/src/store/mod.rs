@@ -48,6 +48,7 @@ mod overdue;
 mod postgres;
 mod query;
 mod record;
+mod refusal;
 mod request;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod retention;
@@ -75,9 +76,9 @@ pub use postgres::PostgresTls;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresBuilder, PostgresDiagnosis, PostgresStore, PostgresTable, PostgresTransaction};
 pub use record::{FORMAT, Fork, Header, Kind, LiveToken, Place, PlacedBy, Record};
+pub use refusal::{Refusal, RefusalCause, RefusedMessage};
 pub use request::{
-    Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Refusal, RefusedMessage, Release, Renewed, Rows,
-    Wake, Wanted,
+    Claim, Commit, Committed, Deadline, Held, Lease, NewRun, Parts, Prune, Release, Renewed, Rows, Wake, Wanted,
 };
 pub(crate) use row::PackedBody;
 pub use row::{InboxMessage, NewMessage, Row};

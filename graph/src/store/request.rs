@@ -1,6 +1,6 @@
 //! The arguments and results of the methods of [`Store`](super::Store).
 
-use super::{GraphVersion, Origin, Row, RunFailure, RunInfo, RunStatus, Tags, Timestamp};
+use super::{GraphVersion, Origin, Refusal, Row, RunFailure, RunInfo, RunStatus, Tags, Timestamp};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -156,36 +156,6 @@ pub struct Commit {
     /// The inbox messages that this commit refuses. They are taken, and stay listed by
     /// [`Store::refused`](super::Store::refused). Unknown and taken numbers are ignored.
     pub refuses: Vec<Refusal>,
-}
-
-/// An inbox message that its run refuses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The number of the message in the inbox.
-    pub number: u64,
-    /// Why the run refuses it, shortened to [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes.
-    pub reason: String,
-}
-
-/// An inbox message that its run refused, as [`Store::refused`](super::Store::refused) lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RefusedMessage {
-    /// The number of the message in the inbox; 0 for an in-memory run.
-    pub number: u64,
-    /// The name of the message: `answer/KEY`, `signal/NAME` or `command/VERB`.
-    pub name: String,
-    /// Why the run refused it, as text.
-    pub reason: String,
-    /// When the message was sent, by the store's clock.
-    pub at: Timestamp,
-}
-
-impl RefusedMessage {
-    /// Creates an entry of the list.
-    pub fn new(number: u64, name: String, reason: String, at: Timestamp) -> Self {
-        Self { number, name, reason, at }
-    }
 }
 
 /// The latest time at which a run must end.

@@ -1,6 +1,6 @@
 //! [`WaitView`]: a wait of a run, as callers see it.
 
-use crate::store::Timestamp;
+use crate::store::{RefusedMessage, Timestamp};
 
 /// One wait of a node: for an answer, a signal or a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,4 +16,7 @@ pub struct WaitView {
     pub due: Option<Timestamp>,
     /// Whether the node waits for a signal, and not for an answer or a time.
     pub is_signal: bool,
+    /// The last message that this wait refused, with what to send instead. `None` for an in-memory
+    /// run.
+    pub refused: Option<RefusedMessage>,
 }

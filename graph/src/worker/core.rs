@@ -12,6 +12,7 @@ use crate::log::deadline::Timeout;
 use crate::store::{BODY_BYTES_MAX, Claim, Held, Release, Store, StoreError, StoreFuture, TAKEOVERS_MAX};
 use crate::worker::event::{DriveResult, ReleaseResult, RunEnd, WorkerEvent};
 use crate::worker::graphs::{Assignment, KnownGraph};
+use crate::worker::refused::KeptRefusals;
 use crate::worker::suspects::Suspect;
 use crate::worker::watch::Watch;
 use crate::worker::{Listener, Settings};
@@ -45,6 +46,7 @@ pub(super) struct WorkerCore {
     /// The scope of the worker, as the source of health reports.
     pub(super) member: AnyRef,
     pub(super) watch: Watch,
+    pub(super) refusals: KeptRefusals,
     state: Mutex<CoreState>,
 }
 
@@ -93,6 +95,7 @@ impl WorkerCore {
             graphs,
             listener,
             runs,
+            refusals: KeptRefusals::new(member.clone()),
             member,
             watch: Watch::default(),
             state: Mutex::default(),
@@ -261,8 +264,15 @@ impl WorkerCore {
             // The store took long to answer, so part of the lease is already over.
             self.want_renewal();
         }
-        let ended = Box::new(move |result| core.ended(ended_run, &run_lease, result));
-        let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), log_options, ended });
+        let refusals = self.refusals.claimed(&held);
+        let kept = Arc::clone(&refusals);
+        let ended = Box::new(move |result| {
+            if matches!(result, DriveResult::Over(RunEnd::Waits { .. })) {
+                core.refusals.keep(&ended_run, kept);
+            }
+            core.ended(ended_run, &run_lease, result);
+        });
+        let control = known.launch(Assignment { scope: &self.runs, claimed: (claim, asked_at), log_options, refusals, ended });
         if let Some(held_run) = self.lock().held.get_mut(&held) {
             held_run.control = control;
         }

@@ -1,7 +1,7 @@
 //! [`KnownGraph`]: a graph that a worker can drive, with its state type erased.
 
 use crate::compile::compiled::CompiledGraph;
-use crate::control::RunRef;
+use crate::control::{RunRef, RunRefusals};
 use crate::durable::deploy::GraphExport;
 use crate::durable::options::{DurableOptions, RunSource};
 use crate::lease::Moment;
@@ -27,6 +27,7 @@ pub(super) struct Assignment<'a> {
     pub(super) scope: &'a Scope,
     pub(super) claimed: (Claim, Moment),
     pub(super) log_options: LogOptions,
+    pub(super) refusals: Arc<RunRefusals>,
     /// Called after the run has ended and left the tree.
     pub(super) ended: Box<dyn FnOnce(DriveResult) + Send>,
 }
@@ -41,7 +42,7 @@ impl KnownGraph {
             graph.export()
         });
         let launch = move |assignment: Assignment<'_>| {
-            let Assignment { scope, claimed, log_options, ended } = assignment;
+            let Assignment { scope, claimed, log_options, refusals, ended } = assignment;
             let id: Arc<str> = claimed.0.run.id.as_str().into();
             let stored = DurableOptions::new(Arc::clone(&log_options.store), RunSource::Stored { takes_over: false });
             let run = match catch_panic(|| options(RunOptions::new(graph.clone(), None).stored(stored))) {
@@ -51,7 +52,7 @@ impl KnownGraph {
                     return None;
                 }
             };
-            let run = run.assign(claimed, log_options).in_scope_as(scope, name_of(&id)).id(id);
+            let run = run.assign(claimed, log_options).reporting(refusals).in_scope_as(scope, name_of(&id)).id(id);
             run.into_future().detach(move |outcome| {
                 ended(outcome.as_ref().map_or_else(DriveResult::of, |_| DriveResult::Over(RunEnd::Finished)));
             })

@@ -53,13 +53,14 @@
 //! is woken.
 //!
 //! Read in this order: this file, `core`, `undriven`, `claims`, `suspects`, `leases`, `graphs`,
-//! `watch`.
+//! `watch`, `refused`.
 
 mod claims;
 mod core;
 mod event;
 mod graphs;
 mod leases;
+mod refused;
 mod running;
 mod suspects;
 mod undriven;

@@ -124,6 +124,7 @@ impl Drop for RunningWorker {
     fn drop(&mut self) {
         self.core.begin_closing();
         self.core.watch.withdraw_health();
+        self.core.refusals.withdraw();
     }
 }
 

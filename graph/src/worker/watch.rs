@@ -86,22 +86,26 @@ impl Watch {
 pub(super) async fn watch_runs(core: Arc<WorkerCore>) {
     let watching = async {
         check_at_start(&core).await;
+        adopt_at_start(&core).await;
         let every = (core.settings.unserved_after / 2).clamp(WATCH_EVERY.0, WATCH_EVERY.1);
         let mut failures = 0;
         loop {
             let after_failures = if failures == 0 { Duration::ZERO } else { core.backoff(RETRY_WAIT, failures) };
             core.sleep(core.jitter(every) + after_failures).await;
-            match core.find_unserved().await {
-                Ok(found) => {
+            let found = core.find_unserved().await;
+            let looked = core.look_at_kept_refusals().await;
+            match (found, looked) {
+                (Ok(found), Ok(())) => {
                     failures = 0;
                     core.report_unserved(found);
                 }
-                Err(_) => failures += 1,
+                _ => failures += 1,
             }
         }
     };
     either(Box::pin(watching), Box::pin(core.closing())).await;
     core.watch.withdraw_health();
+    core.refusals.withdraw();
 }
 
 /// Checks the stored runs once, and retries while the store fails.
@@ -112,6 +116,15 @@ async fn check_at_start(core: &WorkerCore) {
             Ok(report) => return core.report_deploy(report),
             Err(_) => failures += 1,
         }
+        core.sleep(core.backoff(RETRY_WAIT, failures)).await;
+    }
+}
+
+/// Reports the refused messages of waiting runs, and retries while the store fails.
+async fn adopt_at_start(core: &WorkerCore) {
+    let mut failures = 0;
+    while core.adopt_refusals().await.is_err() {
+        failures += 1;
         core.sleep(core.backoff(RETRY_WAIT, failures)).await;
     }
 }

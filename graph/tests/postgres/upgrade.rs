@@ -4,14 +4,14 @@
 
 use crate::common::postgres::{connect, fresh_schema, futures_of};
 use crate::common::{create_held, errors_of_all_calls, lease, next, queued, ready, row};
-use pleach_graph::store::{Claim, NewRun, PostgresStore, Store, StoreError};
+use pleach_graph::store::{Claim, Commit, NewMessage, NewRun, PostgresStore, Refusal, RefusalCause, Store, StoreError};
 
-/// Downgrades tables of format 4 to format 3. Runs must have no tags.
+/// Downgrades tables of format 5 to format 3. Runs must have no tags.
 const FORMAT_3: &str = "
     DROP TABLE pleach_tag;
     ALTER TABLE pleach_run DROP COLUMN tags, DROP COLUMN failure;
     DROP INDEX pleach_inbox_refused, pleach_run_created, pleach_run_status, pleach_run_graph, pleach_run_graph_status;
-    ALTER TABLE pleach_inbox DROP COLUMN refused;
+    ALTER TABLE pleach_inbox DROP COLUMN refused, DROP COLUMN cause;
     CREATE INDEX pleach_run_status ON pleach_run (status, no);
     CREATE INDEX pleach_run_graph ON pleach_run (graph, no);
     CREATE INDEX pleach_run_graph_status ON pleach_run (graph, status, no);
@@ -89,13 +89,35 @@ async fn c7_tables_of_format_2_are_upgraded_and_keep_their_checksums() {
     assert_eq!(claimed.iter().map(|claim| (claim.run.id.as_str(), claim.run.instance)).collect::<Vec<_>>(), [("queued", 0)]);
 }
 
+/// Downgrades tables of format 5 to format 4.
+const FORMAT_4: &str = "ALTER TABLE pleach_inbox DROP COLUMN cause; UPDATE pleach_format SET format = 4";
+
+#[tokio::test]
+async fn c7_refused_messages_of_format_4_are_kept_without_a_cause() {
+    let url = fresh_schema().await;
+    let first = PostgresStore::connect(&url).await.unwrap();
+    let claim = create_held(&first, "r").await;
+    let message = NewMessage::seal("r", "answer/approve", None, b"7".to_vec());
+    let number = first.send_message("r", message).await.unwrap();
+    let refusal = Refusal { number, reason: "a text is needed".into(), cause: RefusalCause::Damaged, wait: Some(1) };
+    first.commit(Commit { refuses: vec![refusal], ..next(&claim, b"{}") }).await.unwrap();
+    drop(first);
+    let new_indexes = indexes(&url).await;
+    connect(&url).await.batch_execute(FORMAT_4).await.unwrap();
+    let store = PostgresStore::connect(&url).await.unwrap();
+    let refused = store.refused("r").await.unwrap();
+    assert_eq!((refused[0].reason.as_str(), refused[0].wait), ("a text is needed", None));
+    assert_eq!(refused[0].cause, RefusalCause::Unknown);
+    assert_eq!(indexes(&url).await, new_indexes, "an upgraded database equals a new one");
+}
+
 #[tokio::test]
 async fn c7_tables_of_a_later_version_are_rejected() {
     let url = fresh_schema().await;
     drop(PostgresStore::connect(&url).await.unwrap());
     connect(&url).await.execute("UPDATE pleach_format SET format = 99", &[]).await.unwrap();
     let rejected = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(rejected, StoreError::NewerFormat { format: 99, known: 4, .. }), "{rejected}");
+    assert!(matches!(rejected, StoreError::NewerFormat { format: 99, known: 5, .. }), "{rejected}");
 }
 
 #[tokio::test]
@@ -106,9 +128,9 @@ async fn c7_open_store_is_rejected_once_its_tables_are_upgraded() {
         let claim = create_held(&store, "r").await;
         store.commit(next(&claim, b"{}")).await.unwrap();
         let direct = connect(&url).await;
-        direct.batch_execute(&format!("UPDATE pleach_format SET format = 5; {change}")).await.unwrap();
+        direct.batch_execute(&format!("UPDATE pleach_format SET format = 6; {change}")).await.unwrap();
         for (call, error) in errors_of_all_calls(&store, &claim).await {
-            assert!(matches!(error, StoreError::NewerFormat { format: 5, known: 4, .. }), "{call}: {error}");
+            assert!(matches!(error, StoreError::NewerFormat { format: 6, known: 5, .. }), "{call}: {error}");
         }
         let head: i64 = direct.query_one("SELECT head FROM pleach_run", &[]).await.unwrap().get(0);
         assert_eq!(head, 2);

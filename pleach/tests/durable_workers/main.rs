@@ -15,6 +15,8 @@ mod lease_blocked;
 mod outage;
 mod outcome;
 mod random_workers;
+mod refused;
+mod refused_moves;
 mod sharing;
 mod silent_store;
 mod stalled;

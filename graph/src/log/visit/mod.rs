@@ -115,7 +115,7 @@ impl VisitRecords {
                     state.failed_permanently = Some(known.unwrap_or_else(by_text));
                 }
             }
-            state.apply(record.header.kind, body, 0);
+            state.apply(record.header.kind, body, record.sequence, 0);
         }
         Ok(Self(Mutex::new(state)))
     }

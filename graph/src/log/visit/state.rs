@@ -84,6 +84,8 @@ pub(crate) struct KeyState {
     pub(super) is_copied: bool,
     /// Set if the wait is recorded; with its deadline, if it is a sleep.
     pub(crate) wait: Option<Option<Timestamp>>,
+    /// The record of the wait; 0 in an in-memory run.
+    pub(crate) wait_row: u64,
     /// The deadline of a sleep in an in-memory run.
     pub(crate) until: Option<Instant>,
     /// The result of the effect, or the message that ended the wait.
@@ -147,9 +149,9 @@ impl VisitState {
         self.inside.as_ref().map(|inside| &inside.waits)
     }
 
-    /// Applies a visit record. `sequence` is its sequence number, or 0 if it was durable when this
-    /// process began.
-    pub(crate) fn apply(&mut self, kind: Kind, body: VisitRecordBody, sequence: u64) {
+    /// Applies the visit record `row`. `sequence` is the same number, or 0 if the record was durable
+    /// when this process began.
+    pub(crate) fn apply(&mut self, kind: Kind, body: VisitRecordBody, row: u64, sequence: u64) {
         let VisitRecordBody { key, signal, value, message, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
             let key_state = self.key_state(Namespace::Effect, key);
@@ -173,7 +175,10 @@ impl VisitState {
                 key_state.is_started |= sequence == 0;
                 (key_state.begun_by, key_state.begun_with, key_state.is_copied) = (sequence, begun_with, copied);
             }
-            Kind::Wait => self.key_state(wait, &key).wait = Some(due),
+            Kind::Wait => {
+                let key_state = self.key_state(wait, &key);
+                (key_state.wait, key_state.wait_row) = (Some(due), row);
+            }
             Kind::Wake => {
                 let key_state = self.key_state(wait, &key);
                 (key_state.value, key_state.message, key_state.recorded_by) = (value, message, sequence);

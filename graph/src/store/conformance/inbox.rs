@@ -5,7 +5,7 @@ use crate::store::error::StoreError;
 use crate::store::limits::{INBOX_MAX, READ_ROWS_MAX};
 use crate::store::row::NewMessage;
 use crate::store::run_info::RunStatus;
-use crate::store::{Commit, NewRun, Prune, Refusal, Store, Wake};
+use crate::store::{Commit, NewRun, Prune, Refusal, RefusalCause, Store, Wake};
 
 fn message(name: &str, payload: &[u8]) -> NewMessage {
     NewMessage::seal("r", name, None, payload.to_vec())
@@ -180,7 +180,7 @@ pub async fn o9_untaken_message_is_known_by_its_number(store: &dyn Store) {
     assert_eq!(untaken().await, [first, second, third]);
     assert!(!store.is_untaken("other", first).await.unwrap(), "numbers belong to their run");
     assert!(!store.is_untaken("r", u64::MAX).await.unwrap());
-    let refuses = vec![Refusal { number: first, reason: "no".into() }];
+    let refuses = vec![Refusal { number: first, reason: "no".into(), cause: RefusalCause::Damaged, wait: None }];
     store.commit(Commit { takes: vec![second], refuses, ..next(&claim, b"") }).await.unwrap();
     assert_eq!(untaken().await, [third]);
     let (pause, resume) = (post("r", "command/pause").await, post("r", "command/resume").await);

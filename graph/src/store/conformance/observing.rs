@@ -7,7 +7,7 @@ use crate::store::run_failure::{FailureKind, RunFailure};
 use crate::store::run_info::{Filter, RunCursor, RunInfo, RunStatus};
 use crate::store::tags::Tags;
 use crate::store::time::Timestamp;
-use crate::store::{Commit, NewRun, Prune, REASON_BYTES_MAX, REFUSED_MAX, Refusal, Store};
+use crate::store::{Commit, NewRun, Prune, REASON_BYTES_MAX, REFUSED_MAX, Refusal, RefusalCause, Store};
 use std::time::Duration;
 
 fn tags(pairs: &[(&str, &str)]) -> Tags {
@@ -237,8 +237,10 @@ pub async fn o9_refused_messages_are_listed(store: &dyn Store) {
         store.send_message("r", message).await.unwrap()
     };
     let (answer, signal) = (post("answer/approve", None).await, post("signal/go", Some("once")).await);
-    let refuses =
-        vec![Refusal { number: answer, reason: "a number is needed".into() }, Refusal { number: 99, reason: String::new() }];
+    let cause = RefusalCause::WrongType { expected: "Answer<\"ü\">".into(), line: 2, column: 7 };
+    let refusal = Refusal { number: answer, reason: "a number is needed".into(), cause: cause.clone(), wait: Some(1) };
+    let unknown = Refusal { number: 99, reason: String::new(), wait: None, ..refusal.clone() };
+    let refuses = vec![refusal, unknown];
     for _ in 0..2 {
         store.commit(Commit { refuses: refuses.clone(), ..next(&claim, b"") }).await.unwrap();
         let refused = store.refused("r").await.unwrap();
@@ -248,6 +250,7 @@ pub async fn o9_refused_messages_are_listed(store: &dyn Store) {
             (answer, "answer/approve", "a number is needed")
         );
         assert!(refused[0].at >= claim.run.created);
+        assert_eq!((&refused[0].cause, refused[0].wait), (&cause, Some(1)), "the cause is kept as a value");
     }
     let left: Vec<u64> = store.inbox("r", 0).await.unwrap().iter().map(|message| message.number).collect();
     assert_eq!(left, [signal], "a refused message is taken");
@@ -268,7 +271,8 @@ pub async fn o9_refused_messages_are_bounded(store: &dyn Store) {
         for number in 0..30 {
             let message = NewMessage::seal("r", "signal/go", Some(format!("{round} {number}")), vec![]);
             let number = store.send_message("r", message).await.unwrap();
-            refuses.push(Refusal { number, reason: "x".repeat(REASON_BYTES_MAX + 1) });
+            let reason = "x".repeat(REASON_BYTES_MAX + 1);
+            refuses.push(Refusal { number, reason, cause: RefusalCause::TooLate, wait: None });
         }
         let commit = Commit::new(holding("r", 1), vec![row("r", 2 + round, 1, b"")]);
         store.commit(Commit { refuses, ..commit }).await.unwrap();

@@ -149,7 +149,8 @@ impl Run {
         }
         for refusal in commit.refuses {
             if let Some(InboxMessage { number, at, message }) = self.take_message(refusal.number, head) {
-                self.refused.push_back(RefusedMessage::new(number, message.name, cut_reason(refusal.reason), at));
+                let refused = RefusedMessage::new(number, message.name, cut_reason(refusal.reason), at);
+                self.refused.push_back(refused.because(refusal.cause, refusal.wait));
             }
         }
         let excess = self.refused.len().saturating_sub(REFUSED_MAX);

@@ -113,8 +113,8 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
     let failure = commit.failure.clone().map(|failure| failure.shortened().stored());
     let tags = commit.tags.clone().unwrap_or_default();
     let ((keys, values), stored_tags) = (tag_columns(&tags), tags.stored());
-    let (refused, reasons) = refused_columns(&commit.refuses);
-    let parameters: [&(dyn ToSql + Sync); 29] = [
+    let RefusedColumns { numbers: refused, reasons, causes } = refused_columns(&commit.refuses);
+    let parameters: [&(dyn ToSql + Sync); 30] = [
         &commit.run,
         &(commit.instance as i64),
         &(commit.epoch as i64),
@@ -143,6 +143,7 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         &values,
         &refused,
         &reasons,
+        &causes,
         &(REFUSED_MAX.saturating_sub(refused.len()) as i64),
     ];
     let (statement, parameters) = match commit.tags.is_none() && commit.refuses.is_empty() {
@@ -167,14 +168,24 @@ fn tag_columns(tags: &Tags) -> (Vec<&str>, Vec<&str>) {
     tags.iter().unzip()
 }
 
-/// Returns the numbers of refused messages and the reasons to keep, for `unnest`. A message above
-/// the limit has no reason: it is only taken.
-fn refused_columns(refuses: &[Refusal]) -> (Vec<i64>, Vec<Option<String>>) {
+/// The numbers of refused messages with reasons and causes, for `unnest`.
+struct RefusedColumns {
+    numbers: Vec<i64>,
+    reasons: Vec<Option<String>>,
+    causes: Vec<Option<String>>,
+}
+
+/// Returns the columns of refused messages. A message above the limit has no reason: it is only
+/// taken.
+fn refused_columns(refuses: &[Refusal]) -> RefusedColumns {
     let unlisted = refuses.len().saturating_sub(REFUSED_MAX);
-    let refused = refuses.iter().enumerate().map(|(at, Refusal { number, reason })| {
-        (i64::try_from(*number).unwrap_or(i64::MAX), (at >= unlisted).then(|| cut_reason(reason.clone())))
-    });
-    refused.unzip()
+    let listed = |at: usize| at >= unlisted;
+    let of_each = refuses.iter().enumerate();
+    RefusedColumns {
+        numbers: refuses.iter().map(|refusal| i64::try_from(refusal.number).unwrap_or(i64::MAX)).collect(),
+        reasons: of_each.clone().map(|(at, refusal)| listed(at).then(|| cut_reason(refusal.reason.clone()))).collect(),
+        causes: of_each.map(|(at, refusal)| listed(at).then(|| refusal.stored_cause())).collect(),
+    }
 }
 
 /// Returns the change of the checksum by a new version and by new tags. Only the driver changes

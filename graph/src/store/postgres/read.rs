@@ -103,7 +103,9 @@ pub(super) async fn refused(client: &ClientWrapper, id: &str) -> Result<Vec<Refu
     let found = client.query(&client.prepare_cached(&sql::REFUSED).await?, &[&id]).await?;
     let refused = found.iter().map(|row| {
         let at = Timestamp::from_millis(row.try_get("at")?);
-        Ok(RefusedMessage::new(row.try_get::<_, i64>("n")? as u64, row.try_get("name")?, row.try_get("refused")?, at))
+        let number = row.try_get::<_, i64>("n")? as u64;
+        let refused = RefusedMessage::new(number, row.try_get("name")?, row.try_get("refused")?, at);
+        Ok(refused.with_stored_cause(row.try_get("cause")?))
     });
     refused.collect()
 }

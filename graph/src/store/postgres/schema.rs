@@ -12,7 +12,8 @@ use tokio_postgres::GenericClient;
 /// - Format 3 added `instance`, `trouble` and `deadline`, claims by schema, and indexes for lists.
 /// - Format 4 added `tags`, `failure`, `pleach_inbox.refused`, the table `pleach_tag`, and indexes
 ///   for lists by time of creation.
-pub(super) const FORMAT: u32 = 4;
+/// - Format 5 added `pleach_inbox.cause`.
+pub(super) const FORMAT: u32 = 5;
 
 /// Lets only one process at a time create or migrate tables. Others wait without a limit; if that
 /// process is suspended, the server ends its session.
@@ -70,7 +71,12 @@ pub(super) async fn upgrade(client: &mut ClientWrapper) -> Result<(), Failure> {
     if (1..=3).contains(&format) {
         transaction.batch_execute(sql::UPGRADE_4).await?;
     }
-    transaction.batch_execute(sql::LISTS).await?;
+    if (1..=4).contains(&format) {
+        transaction.batch_execute(sql::UPGRADE_5).await?;
+    }
+    if format < 4 {
+        transaction.batch_execute(sql::LISTS).await?;
+    }
     if format == 1 {
         seal_runs(&transaction).await?;
     }

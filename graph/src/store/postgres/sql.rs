@@ -129,7 +129,7 @@ statements! {
         "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
         (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
          sum_change, takes, notifies, sequences, sums, headers, bodies, failure, changes_tags, tags, tag_keys, tag_values, refused,
-         reasons, refused_kept);
+         reasons, causes, refused_kept);
     FIND_COMMITTED = "find_committed" [] (run, instance, epoch, head, header);
     CLAIM = "claim" []
         (no, status, epoch, owner, lease, wake_at, takeovers, was_status, was_epoch, was_owner, was_lease_until, was_wake_at,
@@ -171,6 +171,8 @@ pub(super) const UPGRADE_2: &str = include_str!("sql/upgrade_2.sql");
 pub(super) const UPGRADE_3: &str = include_str!("sql/upgrade_3.sql");
 /// The migration from format 3 to 4, without [`LISTS`].
 pub(super) const UPGRADE_4: &str = include_str!("sql/upgrade_4.sql");
+/// The migration from format 4 to 5.
+pub(super) const UPGRADE_5: &str = include_str!("sql/upgrade_5.sql");
 
 fn text(file: &str, own: &[(&str, &str)], parameters: &[&str]) -> String {
     let format = FORMAT.to_string();

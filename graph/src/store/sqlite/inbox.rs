@@ -23,9 +23,9 @@ const INSERT_MESSAGE: &str = "INSERT INTO inbox (run, n, at, name, dedup, sum, p
 const UPDATE_POSTED: &str = "UPDATE run SET posted = ?2, wake_at = ?3, sum = ?4 WHERE no = ?1";
 const TAKE: &str = "UPDATE inbox SET taken_seq = ?3, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 const REFUSE: &str =
-    "UPDATE inbox SET taken_seq = ?3, refused = ?4, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
+    "UPDATE inbox SET taken_seq = ?3, refused = ?4, cause = ?5, payload = x'' WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL";
 /// Keeps the last refused messages in the list. The others count as taken.
-const FORGET_REFUSED: &str = "UPDATE inbox SET refused = NULL WHERE run = ?1 AND refused IS NOT NULL AND n <=
+const FORGET_REFUSED: &str = "UPDATE inbox SET refused = NULL, cause = NULL WHERE run = ?1 AND refused IS NOT NULL AND n <=
     (SELECT n FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n DESC LIMIT 1 OFFSET ?2)";
 
 /// Marks a message as taken. A damaged message that cannot be updated is removed.
@@ -38,9 +38,9 @@ pub(super) fn take(db: &Connection, key: i64, number: i64, sequence: i64) -> rus
 
 /// Takes messages that the run refuses, and keeps why.
 pub(super) fn refuse(db: &Connection, key: i64, refuses: &[Refusal], sequence: i64) -> rusqlite::Result<()> {
-    for Refusal { number, reason } in refuses {
-        let number = i64::try_from(*number).unwrap_or(i64::MAX);
-        let values = params![key, number, sequence, cut_reason(reason.clone())];
+    for refusal in refuses {
+        let number = i64::try_from(refusal.number).unwrap_or(i64::MAX);
+        let values = params![key, number, sequence, cut_reason(refusal.reason.clone()), refusal.stored_cause()];
         match db.prepare_cached(REFUSE)?.execute(values) {
             // A damaged message that cannot be updated is removed.
             Err(error) if is_constraint(&error) => drop(db.prepare_cached(REMOVE_MESSAGE)?.execute([key, number])?),

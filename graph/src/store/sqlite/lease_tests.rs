@@ -294,7 +294,7 @@ fn c12_due_runs_stay_due_when_the_time_of_day_is_set_back() {
 /// Converts the tables back to format 2, with leases by the time of day.
 const BACK_TO_2: &str = "
     DROP INDEX inbox_refused; DROP INDEX run_created; DROP INDEX run_status; DROP INDEX run_graph; DROP INDEX run_graph_status;
-    DROP TABLE tag; ALTER TABLE inbox DROP COLUMN refused;
+    DROP TABLE tag; ALTER TABLE inbox DROP COLUMN refused; ALTER TABLE inbox DROP COLUMN cause;
     ALTER TABLE run DROP COLUMN tags; ALTER TABLE run DROP COLUMN failure;
     CREATE INDEX run_status ON run (status);
     DROP INDEX run_due; DROP INDEX run_leased;

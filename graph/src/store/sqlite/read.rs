@@ -49,7 +49,7 @@ const INBOX: &str =
 
 pub(super) const UNTAKEN: &str = "SELECT EXISTS (SELECT 1 FROM inbox WHERE run = ?1 AND n = ?2 AND taken_seq IS NULL)";
 
-const REFUSED: &str = "SELECT n, at, name, refused FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n";
+const REFUSED: &str = "SELECT n, at, name, refused, cause FROM inbox WHERE run = ?1 AND refused IS NOT NULL ORDER BY n";
 
 /// The damage of a run whose own row has an invalid column.
 pub(super) const WRONG_COLUMN: &str = "a column of the run's row has the wrong type or is out of range";
@@ -190,7 +190,8 @@ pub(super) fn refused(db: &Connection, now: Now, id: &str) -> Done<Vec<RefusedMe
     let mut statement = db.prepare_cached(REFUSED)?;
     let refused = statement.query_map([key], |row| {
         let at = Timestamp::from_millis(row.get_ref(1)?.as_i64().unwrap_or(0));
-        Ok(RefusedMessage::new(number(row, 0).unwrap_or(0), text(row, 2)?, text(row, 3)?, at))
+        let refused = RefusedMessage::new(number(row, 0).unwrap_or(0), text(row, 2)?, text(row, 3)?, at);
+        Ok(refused.with_stored_cause(row.get(4).unwrap_or_default()))
     })?;
     Ok(Ok(refused.collect::<rusqlite::Result<_>>()?))
 }

@@ -14,9 +14,10 @@ use rusqlite::{Connection, params};
 ///   as expired.
 /// - Format 4 added `run.tags`, `run.failure`, `inbox.refused` and the table `tag`, and indexes for
 ///   lists by time of creation.
-pub(super) const FORMAT: u32 = 4;
+/// - Format 5 added `inbox.cause`.
+pub(super) const FORMAT: u32 = 5;
 
-/// The table and the indexes of format 4. The key of a run, `no`, is the last column of each index
+/// The table and the indexes that format 4 added. The key of a run, `no`, is the last column of each index
 /// of `run`.
 macro_rules! added_in_4 {
     () => {
@@ -61,7 +62,7 @@ pub(super) const TABLES: &str = concat!(
     ) STRICT;
     CREATE TABLE inbox (
         run INTEGER NOT NULL REFERENCES run(no) ON DELETE CASCADE, n INTEGER NOT NULL, at INTEGER NOT NULL, name TEXT NOT NULL, dedup TEXT,
-        sum INTEGER NOT NULL, taken_seq INTEGER, payload BLOB NOT NULL, refused TEXT, PRIMARY KEY (run, n), UNIQUE (run, dedup)
+        sum INTEGER NOT NULL, taken_seq INTEGER, payload BLOB NOT NULL, refused TEXT, cause TEXT, PRIMARY KEY (run, n), UNIQUE (run, dedup)
     ) STRICT;
     CREATE INDEX inbox_untaken ON inbox (run, n) WHERE taken_seq IS NULL;
     CREATE INDEX run_due ON run (graph, fingerprint, schema, wake_at) WHERE wake_at IS NOT NULL AND holder IS NULL;
@@ -94,6 +95,8 @@ const TO_4: &str = concat!(
     added_in_4!()
 );
 
+const TO_5: &str = "ALTER TABLE inbox ADD COLUMN cause TEXT";
+
 /// Migrates the tables of an earlier format to [`FORMAT`].
 pub(super) fn migrate(db: &Connection, from: u32, clock: &Clock) -> rusqlite::Result<()> {
     let now = clock.now();
@@ -104,7 +107,10 @@ pub(super) fn migrate(db: &Connection, from: u32, clock: &Clock) -> rusqlite::Re
         db.execute_batch(TO_3)?;
         convert_leases(db, now, &holders::name_without_lock(clock.boot_id(), now))?;
     }
-    db.execute_batch(TO_4)?;
+    if from < 4 {
+        db.execute_batch(TO_4)?;
+    }
+    db.execute_batch(TO_5)?;
     if from < 2 { seal_runs(db, now) } else { Ok(()) }
 }
 

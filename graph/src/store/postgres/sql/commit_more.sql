@@ -13,12 +13,12 @@
     ON CONFLICT DO NOTHING
 ), refused AS (
     UPDATE pleach_inbox i
-    SET taken_seq = {new_head}::bigint, payload = ''::bytea, refused = n.reason
-    FROM advanced, unnest({refused}::bigint[], {reasons}::text[]) AS n (number, reason)
+    SET taken_seq = {new_head}::bigint, payload = ''::bytea, refused = n.reason, cause = n.cause
+    FROM advanced, unnest({refused}::bigint[], {reasons}::text[], {causes}::text[]) AS n (number, reason, cause)
     WHERE i.run = advanced.no AND i.n = n.number AND i.taken_seq IS NULL
 ), forgotten AS (
     UPDATE pleach_inbox i
-    SET refused = NULL
+    SET refused = NULL, cause = NULL
     FROM advanced
     WHERE i.run = advanced.no AND i.refused IS NOT NULL AND i.n <= (
         SELECT o.n

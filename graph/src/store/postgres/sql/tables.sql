@@ -1,4 +1,4 @@
--- The tables of format 4, without those of `lists`. `changed` is in no index, so a commit that only appends rows changes no
+-- The tables of format 5, without those of `lists`. `changed` is in no index, so a commit that only appends rows changes no
 -- index.
 CREATE TABLE pleach_run (
     no          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -47,6 +47,7 @@ CREATE TABLE pleach_inbox (
     taken_seq bigint,
     payload   bytea NOT NULL,
     refused   text,
+    cause     text,
     PRIMARY KEY (run, n),
     UNIQUE (run, dedup)
 );
@@ -57,4 +58,4 @@ CREATE INDEX pleach_run_ended ON pleach_run (ended_at) WHERE ended_at IS NOT NUL
 CREATE INDEX pleach_run_due ON pleach_run (graph, fingerprint, schema, GREATEST(wake_at, lease_until)) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE pleach_format (format bigint NOT NULL);
-INSERT INTO pleach_format VALUES (4);
+INSERT INTO pleach_format VALUES (5);
