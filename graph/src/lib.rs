@@ -81,7 +81,7 @@ pub use context::effect::Effect;
 pub use context::events::{Emission, Hooks, RunEvent, Visit};
 #[cfg(feature = "spans")]
 pub use context::spans::TRACEPARENT_TAG;
-pub use control::{Delivery, RunControlError, RunMessage, RunRef, RunRemote, RunView, TokenView};
+pub use control::{Delivery, RunControlError, RunMessage, RunProblem, RunRef, RunRemote, RunView, TokenView};
 pub use define::builder::Graph;
 pub use define::fan_out::FanOut;
 pub use define::node::{IntoNode, IntoRouter, NodeOutput};

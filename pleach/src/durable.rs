@@ -34,6 +34,6 @@ pub use pleach_graph::{
     Checkpoint, CheckpointError, DEPLOY_GROUPS_MAX, DEPLOY_SAMPLES_MAX, Delivery, DeployCheck, DeployError, DeployGroup,
     DeployReport, EXPORT_FORMAT, Effect, EffectError, EffectPreview, GraphExport, History, HistoryPage, JsonPatch, Migrations,
     MismatchError, OutcomeOf, PREVIEW_MAX, PatchError, PatchOperation, Resume, ResumeError, RewindPreview, RewindTo,
-    RunControlError, RunFit, RunMessage, RunRef, RunRemote, RunView, TokenView, UndoPreview, UnknownEffect, WaitPreview,
-    WaitView,
+    RunControlError, RunFit, RunMessage, RunProblem, RunRef, RunRemote, RunView, TokenView, UndoPreview, UnknownEffect,
+    WaitPreview, WaitView,
 };

@@ -32,6 +32,7 @@ mod inbox_state;
 mod refusal_reports;
 mod remote;
 mod run_control;
+mod run_problems;
 mod run_ref;
 mod view;
 
@@ -41,6 +42,7 @@ pub(crate) use inbox_state::RejectedMessage;
 pub(crate) use refusal_reports::{Refuser, RestoredWaits, RunRefusals, WorkerRefusals};
 pub use remote::{RunControlError, RunRemote};
 pub(crate) use run_control::{ControlUpdate, RunControl};
+pub use run_problems::RunProblem;
 pub(crate) use run_ref::{CONTROL, MessageTarget, control};
 pub use run_ref::{RunMessage, RunRef};
 pub use view::{RunView, TokenView};

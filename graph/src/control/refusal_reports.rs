@@ -1,12 +1,12 @@
 //! [`RunRefusals`]: the health reports of one run about messages that it refused.
 //!
 //! The member that drives the run reports each wait that refused a message, until the wait ends.
-//! Answers are sent by people and other programs, so nobody may be left who waits for the error.
+//! The sender of an answer may be gone by the time at which the run refuses it.
 //!
 //! | state of a report | entered by | left by |
 //! |---|---|---|
 //! | open | [`RunRefusals::add`], [`RunRefusals::restore`] | `wait_ended`, `received`, drop |
-//! | kept: the run waits and nobody drives it | [`RunRefusals::keep`] | `reopen`, drop |
+//! | kept: the run waits without a driver | [`RunRefusals::keep`] | `reopen`, drop |
 //!
 //! Invariants:
 //! 1. A run has at most [`REPORTS_MAX`] reports, and one that counts the rest. A worker has reports
@@ -60,7 +60,7 @@ struct RefusalState {
     further: u64,
     /// Counts what has no report of its own.
     more: Option<HealthReport>,
-    /// Nobody drives the run: a wait that is dropped now has not been answered.
+    /// The run has no driver: a wait that is dropped now has not been answered.
     is_kept: bool,
     /// Whether the run may have reports, if the worker was asked.
     is_listed: Option<bool>,
@@ -118,7 +118,7 @@ impl RunRefusals {
         }
     }
 
-    /// Keeps the reports from now on: the run waits, and nobody drives it.
+    /// Keeps the reports from now on: the run waits without a driver.
     pub(crate) fn keep(&self) {
         self.lock().is_kept = true;
     }

@@ -9,8 +9,8 @@ use crate::log::message::SIGNAL;
 use crate::log::open;
 use crate::log::visit::{OpenWait, VisitRecordBody};
 use crate::store::{
-    Fork, InboxMessage, Kind, LiveToken, Place, REFUSED_MAX, Record, RefusalCause, RefusedMessage, RunFailure, RunStatus,
-    Store, StoreError, Tags,
+    Fork, GraphVersion, InboxMessage, Kind, LiveToken, Place, REFUSED_MAX, Record, RefusalCause, RefusedMessage, RunFailure,
+    RunStatus, Store, StoreError, Tags, Timestamp,
 };
 use crate::token::WaitView;
 use serde::Deserialize;
@@ -57,10 +57,15 @@ pub struct RunView {
     pub run: String,
     /// The name of the graph that the run executes.
     pub graph: String,
+    /// The version of that graph, with which the run was stored. An in-memory run has schema 0.
+    pub version: GraphVersion,
     /// The status of the run. An in-memory run that can be queried is always running.
     pub status: RunStatus,
     /// True from a pause command until the next resume command.
     pub is_paused: bool,
+    /// Since when or from when on a worker can claim the run, by the store's clock. `None` while it
+    /// is driven, waits for a message only, or is over.
+    pub due: Option<Timestamp>,
     /// Whether the run failed or was cancelled, and its completed nodes are being undone. False for
     /// an in-memory run.
     pub is_undoing: bool,
@@ -161,6 +166,8 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
     Ok(RunView {
         run: info.id,
         graph: info.graph,
+        version: info.version,
+        due: info.wake_at.filter(|_| info.owner.is_none()),
         status: info.status,
         is_paused: is_paused(run, messages),
         is_undoing,

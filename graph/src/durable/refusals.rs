@@ -31,7 +31,7 @@ fn has_message(messages: &[InboxMessage], name: &str) -> bool {
     messages.iter().any(|message| message.message.name == name)
 }
 
-/// Reports the refused messages of a run that nobody drives. Returns whether there are any.
+/// Reports the refused messages of a run without a driver. Returns whether there are any.
 pub(crate) async fn adopt(store: &dyn Store, info: &RunInfo, refusals: &RunRefusals) -> Result<bool, StoreError> {
     let refused = store.refused(&info.id).await?;
     if refused.iter().all(|refused| refused.wait.is_none()) {

@@ -13,7 +13,7 @@ use crate::engine::lane::{Lane, Phase};
 use crate::error::{Outcome, RunError, fault_of};
 use crate::log::NewRecord;
 use crate::log::visit::waits_inside::LaneWaits;
-use crate::store::{Kind, Place, Refusal, RefusalCause, RunStatus};
+use crate::store::{GraphVersion, Kind, Place, Refusal, RefusalCause, RunStatus};
 use crate::token::WaitView;
 use pleach_core::Cause;
 use std::sync::Arc;
@@ -133,6 +133,8 @@ impl<S: Send + 'static> Engine<S> {
         RunView {
             run: run.id().to_string(),
             graph: self.plan.name.clone(),
+            version: GraphVersion { fingerprint: self.plan.fingerprint.clone(), schema: 0 },
+            due: None,
             status: RunStatus::Running,
             is_paused: run.is_paused(),
             is_undoing: false,

@@ -16,7 +16,7 @@ impl RunLog {
     }
 }
 
-/// Reads the open waits of a run that nobody drives.
+/// Reads the open waits of a run without a driver.
 pub(crate) async fn read(store: &dyn Store, run: &str, head: u64) -> Result<MessageWaits, StoreError> {
     let position = open::position(store, run, head).await?;
     let records = open::records(store, run, position.frontier.rows().collect()).await?;

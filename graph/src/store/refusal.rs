@@ -31,7 +31,7 @@ pub enum RefusalCause {
         /// The column at which decoding stopped.
         column: u64,
     },
-    /// The value is not JSON.
+    /// The value of the message is not JSON.
     NotJson {
         /// The line of the value at which decoding stopped, from 1.
         line: u64,

@@ -1,7 +1,7 @@
 //! Messages that the runs of a worker refused: their health reports between two drives.
 //!
-//! A run that waits for a message is released, so nobody drives it. Its reports stay with the worker
-//! that drove it last, until that worker or another one drives it again, or it ends.
+//! A run that waits for a message is released, so it has no driver. Its reports stay with the
+//! worker that drove it last, until that worker or another one drives it again, or it ends.
 //!
 //! Two cases need a look at the store:
 //! 1. A worker that starts reports the runs that wait since before, so that a restart of the

@@ -10,6 +10,8 @@ mod combined_crashes;
 mod deadline;
 mod deadly_run;
 mod deploy;
+#[cfg(all(feature = "tokio", feature = "sqlite"))]
+mod incidents;
 mod lease;
 mod lease_blocked;
 mod outage;

@@ -84,7 +84,7 @@ fn o9_refused_answer_is_in_log_health_and_view_until_it_is_answered() {
         assert_eq!((texts(&system), refused_wait(&remote.view().await.unwrap())), (vec![], None));
         remote.resume_with("approve", "banana").await.unwrap();
         pass(&sim).await;
-        assert_eq!(worker.held(), [""; 0], "the run waits, and nobody drives it");
+        assert_eq!(worker.held(), [""; 0], "the run waits without a driver");
         let [(text, advice)] = &problems(&system)[..] else { panic!("{}", system.health()) };
         assert!(text.starts_with("run \"o9 health\" refused the answer to \"approve\": expected "), "{text}");
         assert!(text.contains("::Approval; the value has another type (line 1, column 8)"), "{text}");

@@ -25,7 +25,7 @@ fn o9_worker_that_starts_reports_runs_that_wait_since_before() {
         pass(&sim).await;
         let before = problems(&first.system);
         assert_eq!(before.len(), 1);
-        // A deploy: the process ends, and nobody drives the run.
+        // A deploy: the process ends, and the run has no driver.
         let Process { system, worker, .. } = first;
         worker.close(Duration::from_secs(1)).await;
         assert_eq!(texts(&system), [""; 0], "the old process withdraws");

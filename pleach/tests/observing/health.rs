@@ -206,6 +206,36 @@ fn o2_stuck_handler_is_a_reason_after_the_limit() {
     assert_eq!(system.health(), Health::Healthy);
 }
 
+/// A handler that never returns cannot be stopped or restarted, but cancelled.
+#[test]
+fn o2_advice_for_a_stuck_handler_ends_it() {
+    let sim = Sim::new(1);
+    let limits = HealthLimits::default().handler_stuck(seconds(3));
+    let system = ActorSystem::builder("s").runtime(sim.runtime()).health_limits(limits).build().unwrap();
+    let supervisor = system.supervisor("workers", OneForOne::new()).unwrap();
+    let (actor, gate) = (supervisor.spawn("actor", props()).unwrap(), Gate::new());
+    actor.tell(Job::Pass(gate.clone(), 0)).unwrap();
+    sim.settle();
+    let is_stuck = || {
+        system.health();
+        sim.run(sim.sleep(seconds(60)));
+        !system.health().is_healthy()
+    };
+    assert!(is_stuck());
+    let advice = "set a timeout in its handler; a stop or restart waits for it, and only a cancel or a new process ends it";
+    let text = only(&system.health()).to_string();
+    assert!(text.ends_with(advice), "{text}");
+    actor.any().restart().unwrap();
+    assert!(is_stuck(), "a restart waits for the handler");
+    supervisor.any().restart().unwrap();
+    assert!(is_stuck(), "so does that of its supervisor");
+    actor.any().stop();
+    assert!(is_stuck(), "a stop waits for the handler");
+    actor.any().cancel("stuck");
+    assert!(!is_stuck());
+    drop(gate);
+}
+
 #[test]
 fn o2_unhandled_failures_are_a_reason_until_they_are_taken() {
     quiet();

@@ -17,8 +17,8 @@ use rusqlite::{Connection, params};
 /// - Format 5 added `inbox.cause`.
 pub(super) const FORMAT: u32 = 5;
 
-/// The table and the indexes that format 4 added. The key of a run, `no`, is the last column of each index
-/// of `run`.
+/// The table and the indexes that format 4 added. The key of a run, `no`, is the last column of
+/// each index of `run`.
 macro_rules! added_in_4 {
     () => {
         "
