@@ -262,9 +262,9 @@ impl WorkerRefusals {
         self.change(|counts| {
             let is_listed = counts.listed < RUNS_MAX;
             if is_listed {
-                counts.listed += 1
+                counts.listed += 1;
             } else {
-                counts.beyond += 1
+                counts.beyond += 1;
             }
             is_listed
         })

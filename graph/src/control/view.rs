@@ -173,7 +173,7 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         is_undoing,
         undone: if is_undoing { position.undone } else { Vec::new() },
         visits: position.head.visits,
-        tokens: tokens,
+        tokens,
         tags: info.tags,
         failure,
         trouble: info.trouble,

@@ -149,8 +149,8 @@ impl VisitState {
         self.inside.as_ref().map(|inside| &inside.waits)
     }
 
-    /// Applies the visit record `row`. `sequence` is the same number, or 0 if the record was durable
-    /// when this process began.
+    /// Applies the visit record `row`. `sequence` is the same number, or 0 if the record was
+    /// durable when this process began.
     pub(crate) fn apply(&mut self, kind: Kind, body: VisitRecordBody, row: u64, sequence: u64) {
         let VisitRecordBody { key, signal, value, message, due, begun_with, copied, repeats, not_done, .. } = body;
         for key in &not_done {
