@@ -83,6 +83,8 @@ pub use actor::timer_schedule::TimerKey;
 #[cfg(feature = "std")]
 pub use base::block_on::block_on;
 pub use base::catch::{catch as catch_panic, install as install_panic_hook};
+#[cfg(feature = "std")]
+pub use base::handler_faults::{HandlerFault, HandlerFaults};
 pub use base::reason::{BoxError, Reason};
 pub use base::runtime::{BoxFuture, Random, Runtime};
 pub use base::sync::{Arc, Weak};

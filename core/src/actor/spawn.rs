@@ -77,6 +77,10 @@ fn prepare<M: Send + 'static>(
     if tree.instrument.is_some() {
         carry_contexts(tree, cell.any(), settings);
     }
+    #[cfg(feature = "std")]
+    if tree.faults.is_some() {
+        cell.any().expect_faults();
+    }
     settings.apply_supervision(cell.node());
     if adopt(parent, unsize!(Arc::clone(&cell) => dyn Member))? || tree.strategy.is_some() {
         call_before_start(&(unsize!(Arc::clone(&cell) => dyn Member)));

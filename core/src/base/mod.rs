@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `block_on` | waiting for a future on a plain thread (`std`) |
 //! | `catch` | turning a panic of user code into a [`Reason`](crate::Reason) |
+//! | `handler_faults` | which messages of actors fail, in tests (`std`) |
 //! | `lock` | the only lock of this crate, with `unsafe` code |
 //! | `reason` | why user code failed |
 //! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
@@ -23,6 +24,8 @@ pub(crate) mod catch;
 #[cfg(not(feature = "std"))]
 #[path = "catch/off.rs"]
 pub(crate) mod catch;
+#[cfg(feature = "std")]
+pub(crate) mod handler_faults;
 pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod runtime;

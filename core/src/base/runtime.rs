@@ -3,8 +3,12 @@
 //! An implementation spawns futures, tells the time, sleeps and returns random numbers. That is all
 //! pleach needs to run.
 
+#[cfg(feature = "std")]
+use crate::base::handler_faults::HandlerFaults;
 use crate::base::time::Instant;
 use alloc::boxed::Box;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Waker;
@@ -87,6 +91,14 @@ pub trait Runtime: Send + Sync + 'static {
     ///
     /// The simulator overrides it: its virtual time of day starts in 1970.
     fn time_of_day(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns what decides which messages of actors fail, for tests. Default: `None`.
+    ///
+    /// Each tree asks once, when it is made. The simulator overrides it.
+    #[cfg(feature = "std")]
+    fn handler_faults(&self) -> Option<Arc<dyn HandlerFaults>> {
         None
     }
 

@@ -23,7 +23,8 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    pub(crate) fn new(runtime: &dyn Runtime, wait: Duration, future: F) -> Self {
+    /// Limits `future` to `wait` from now, by the clock of `runtime`.
+    pub fn new(runtime: &dyn Runtime, wait: Duration, future: F) -> Self {
         Self { future, sleep: runtime.sleep_until(runtime.now() + wait), wait }
     }
 }

@@ -241,6 +241,20 @@ impl Dispatcher {
         self.scheduler.queue.with(|queue| queue.now = queue.now.max(at));
     }
 
+    /// Runs all tasks in virtual time until nothing is ready and no timer is set, but not beyond
+    /// `limit`. Returns whether nothing is left to run.
+    ///
+    /// Virtual time stops at the last timer that ran.
+    pub fn run_until_idle(&self, limit: Instant) -> bool {
+        loop {
+            self.drain_ready();
+            if !self.scheduler.jump(limit) {
+                break;
+            }
+        }
+        self.scheduler.queue.with(|queue| queue.next_timer().is_none_or(|at| at == Instant::NEVER))
+    }
+
     /// Returns the number of tasks that have not ended.
     pub fn tasks_alive(&self) -> usize {
         self.scheduler.queue.with(|queue| queue.tasks.len())

@@ -41,6 +41,7 @@
 //! | `DRAINED` | the queue, once a reported backlog is below half | `report_drained` |
 //! | `STUCK` | the sampler of `tree::watch`, with a wake-up | `report_unstuck` |
 //! | `INSTRUMENTED` | `carry_contexts`, before the first message | never |
+//! | `FAULTY` | `expect_faults`, before the first message | never |
 //! | `ENDING` | `stop_children` | next incarnation, wait to restart |
 //! | `WAITING_TO_RESTART` | the wait to restart begins | the wait ends |
 //! | `MAILBOX_EMPTY` | `begin_exit`, if every accepted message was taken | never |
@@ -105,9 +106,11 @@ pub(crate) const DRAINED: u32 = 1 << 20;
 pub(crate) const STUCK: u32 = 1 << 22;
 /// Each message has a span: it is a boxed step.
 pub(crate) const INSTRUMENTED: u32 = 1 << 21;
+/// Each message may fail by a fault that a test asked for: it is a boxed step.
+pub(crate) const FAULTY: u32 = 1 << 23;
 
 /// Bits that do not keep an idle receiver from parking.
-pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR | INSTRUMENTED;
+pub(super) const PASSIVE: u32 = WAITING_SENDS | REPORT_START | FINAL | BEHAVIOUR | INSTRUMENTED | FAULTY;
 
 /// Whether the receiver's task is being polled.
 #[derive(Clone, Copy, PartialEq, Eq)]

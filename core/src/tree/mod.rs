@@ -42,6 +42,8 @@ pub(crate) mod walk;
 pub(crate) mod watch;
 
 use crate::base::catch;
+#[cfg(feature = "std")]
+use crate::base::handler_faults::HandlerFaults;
 use crate::base::lock::Lock;
 use crate::base::runtime::Runtime;
 use crate::base::sync::{Arc, CoreAtomicUsize, Ordering};
@@ -85,6 +87,9 @@ pub(crate) struct Tree {
     pub(crate) instrument: Option<Arc<dyn Instrument>>,
     /// Whether all actors are instrumented.
     pub(crate) instruments_all: bool,
+    /// What decides which messages of actors fail, in a test.
+    #[cfg(feature = "std")]
+    pub(crate) faults: Option<Arc<dyn HandlerFaults>>,
     /// The sink of supervisors that neither have nor inherit one. Read only when a failure
     /// escalates, so a lock is cheap enough.
     sink: Lock<Option<Arc<dyn EscalationSink>>>,
@@ -141,6 +146,8 @@ impl Tree {
         let (events, unhandled, retries) = (Arc::new(Events::new()), Unhandled::new(), RetryQueue::new());
         let (number, sink, last_id) = (TREES.fetch_add(1, Ordering::Relaxed), Lock::new(sink), Lock::new(0));
         let drop_queue = Lock::new(DropQueue::default());
+        #[cfg(feature = "std")]
+        let faults = runtime.handler_faults();
         Arc::new(Self {
             runtime,
             events,
@@ -156,6 +163,8 @@ impl Tree {
             watch: HandlerWatch::new(),
             instrument,
             instruments_all,
+            #[cfg(feature = "std")]
+            faults,
             sink,
             number,
             last_id,

@@ -28,7 +28,7 @@ pub(super) enum BoxedStep {
 const _: () = assert!(SIGNALS_IN_A_ROW_MAX < u8::MAX as u32, "a row is counted in a byte");
 
 /// The boxed future of user code for a message or a signal.
-type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
+pub(super) type Handling<'a, A> = BoxFuture<'a, Result<(), <A as Actor>::Error>>;
 
 impl AnyTask {
     /// Returns the next boxed step, if the control word announces one and the budget of this poll
@@ -44,7 +44,7 @@ impl AnyTask {
         }
         // The row ends: one message goes first, if there is any that may be handled.
         self.signals_in_a_row = 0;
-        let is_boxed = word & (control::BEHAVIOUR | control::INSTRUMENTED) != 0;
+        let is_boxed = word & (control::BEHAVIOUR | control::INSTRUMENTED | control::FAULTY) != 0;
         (is_boxed && !self.part.batch_is_empty() && !self.turns.is_suspended()).then_some(BoxedStep::Message)
     }
 }
@@ -91,22 +91,32 @@ impl<A: Actor> ActorTask<A> {
         }
     }
 
-    /// Begins a message, with the behaviour if one is set, and inside of its span if the actor is
-    /// instrumented.
+    /// Begins a message, inside of its span if the actor is instrumented.
     fn handle_boxed<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg, sent: Option<SendContext>) -> Handling<'a, A> {
         cell.mailbox.count_taken();
         let is_instrumented = cell.mailbox.control_word() & control::INSTRUMENTED != 0;
         let incarnation = self.part.cx.incarnation();
-        let handling: Handling<'a, A> = match self.part.cx.behaviour() {
-            Some(behaviour) => {
-                self.handle_message_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx))
-            }
-            None => Box::pin(self.handle_message(cell, message)),
-        };
+        let handling = self.handle_with_fault(cell, message);
         if !is_instrumented {
             return handling;
         }
         Box::pin(Instrumented::new(handling, cell.any().begin_span(incarnation, sent)))
+    }
+
+    /// Begins a message with the behaviour if one is set, else with the handler.
+    pub(super) fn handle_plainly<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
+        match self.part.cx.behaviour() {
+            Some(behaviour) => {
+                self.handle_message_with(cell, message, |actor, message, cx| behaviour.handle(actor, message, cx))
+            }
+            None => Box::pin(self.handle_message(cell, message)),
+        }
+    }
+
+    /// Without `std` there are no faults.
+    #[cfg(not(feature = "std"))]
+    fn handle_with_fault<'a>(&'a mut self, cell: &'a Cell<A::Msg>, message: A::Msg) -> Handling<'a, A> {
+        self.handle_plainly(cell, message)
     }
 
     /// Finishes a boxed step. If it was a message, it counts as handled.

@@ -35,6 +35,7 @@
 //! | `handler_time` | the time of long handlers |
 //! | `instrumented` | the span of a message, for actors that ask for it |
 //! | `factory` | the factory and the task in one allocation |
+//! | `faults` | faults in handlers, for tests (`std`) |
 //! | `feed_and_copy` | the feed of an actor, and the copy of its current message |
 //! | `facts` | the cell as seen by observers |
 //! | `member` | the cell as seen by senders and by the tree |
@@ -53,6 +54,8 @@ pub(crate) mod boxed_steps;
 pub(crate) mod current_message;
 pub(crate) mod factory;
 pub(crate) mod facts;
+#[cfg(feature = "std")]
+pub(crate) mod faults;
 pub(crate) mod feed_and_copy;
 pub(crate) mod guard;
 pub(crate) mod handler_time;

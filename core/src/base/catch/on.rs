@@ -52,6 +52,19 @@ pub(crate) fn catch_with_payload<R>(f: impl FnOnce() -> R) -> Result<R, (Reason,
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| (reason(&*payload), PanicPayload(payload)))
 }
 
+/// The payload of a raised error.
+struct RaisedError(String);
+
+/// Unwinds to the next [`catch`], which returns [`Reason::Error`] with this text.
+pub(crate) fn raise_error(text: String) -> ! {
+    std::panic::resume_unwind(std::boxed::Box::new(RaisedError(text)))
+}
+
+/// Panics with this text, without a call of the panic hook.
+pub(crate) fn raise_panic(text: String) -> ! {
+    std::panic::resume_unwind(std::boxed::Box::new(text))
+}
+
 /// Raises a caught panic again. The panic hook does not run a second time.
 pub(crate) fn resume(payload: PanicPayload) -> ! {
     std::panic::resume_unwind(payload.0)
@@ -82,6 +95,9 @@ fn describe(payload: std::boxed::Box<dyn Any + Send>) -> Reason {
 
 #[cold]
 fn reason(payload: &(dyn Any + Send)) -> Reason {
+    if let Some(RaisedError(text)) = payload.downcast_ref() {
+        return Reason::Error(text.as_str().into());
+    }
     let location = LOCATION.take();
     // The `Display` of an error may panic too.
     let said = catch_unwind(AssertUnwindSafe(|| text(payload))).ok().flatten();
