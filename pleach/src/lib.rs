@@ -81,6 +81,46 @@ pub use pleach_core::{
 pub use pleach_graph::{CompiledGraph, END, Graph};
 #[cfg(feature = "graph")]
 pub use pleach_graph::{store, worker};
+/// Makes a test that runs in the [simulator](sim), in one simulation per seed.
+///
+/// The function has one parameter, `&Sim` or `Sim`. It may be `async` and may return a `Result`.
+///
+/// | option | meaning | default |
+/// |---|---|---|
+/// | `seeds = 1000` or `seeds = 50..60` | how many seeds from 0 on, or which seeds | `seeds = 100` |
+/// | `seed = 7` | this seed only | |
+/// | `faults = ..` | what [`Exploration::faults`](sim::Exploration::faults) takes | no faults |
+///
+/// The environment variables of [`Exploration::run`](sim::Exploration::run) apply.
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::sim::{FaultKind, Sim};
+///
+/// #[pleach::test(seeds = 1000, faults = FaultKind::HandlerFails.rate(0.05))]
+/// async fn till_adds_up(sim: Sim) -> Result<(), pleach::Error> {
+///     let system = sim.system("shop");
+///     let till = system.spawn("till", Props::from_fn(|| (), |_, _: u32| Ok::<(), pleach::BoxError>(())))?;
+///     till.send(5).await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// A misspelt option is an error of the compiler:
+///
+/// ```compile_fail
+/// #[pleach::test(sedes = 1000)]
+/// fn till_adds_up(sim: &pleach::sim::Sim) {}
+/// ```
+///
+/// So is a function without a simulation:
+///
+/// ```compile_fail
+/// #[pleach::test]
+/// fn till_adds_up() {}
+/// ```
+#[cfg(feature = "macros")]
+pub use pleach_macros::test;
 #[doc(no_inline)]
 pub use system::ActorSystem;
 
