@@ -1,12 +1,12 @@
 //! Compiles and runs the programs of the README and of the book (`docs/book`) as doc tests.
 //!
-//! Each chapter is the documentation of one hidden type. A chapter that needs a Cargo feature is
-//! skipped without it, so run the doc tests with `--all-features`.
+//! Each chapter is the documentation of one hidden type. A chapter that needs Cargo features is
+//! skipped without them, so run the doc tests with `--all-features`.
 
 /// Declares a type whose documentation is a Markdown file.
 macro_rules! chapter {
-    ($name:ident, $file:literal $(, feature = $feature:literal)?) => {
-        $(#[cfg(feature = $feature)])?
+    ($name:ident, $file:literal $(, feature = $feature:literal)*) => {
+        $(#[cfg(feature = $feature)])*
         #[doc = include_str!(concat!("../../", $file))]
         struct $name;
     };
@@ -21,7 +21,7 @@ chapter!(Graphs, "docs/book/src/graphs.md", feature = "graph");
 chapter!(DurableRuns, "docs/book/src/durable-runs.md", feature = "sqlite");
 chapter!(Workers, "docs/book/src/workers.md", feature = "postgres");
 chapter!(Deploying, "docs/book/src/deploying.md", feature = "graph");
-chapter!(Testing, "docs/book/src/testing.md", feature = "graph");
+chapter!(Testing, "docs/book/src/testing.md", feature = "graph", feature = "macros");
 chapter!(ErrorsAndShutdown, "docs/book/src/errors-and-shutdown.md", feature = "tokio");
 chapter!(Observing, "docs/book/src/observing.md", feature = "tokio");
 chapter!(Telemetry, "docs/book/src/telemetry.md", feature = "tokio");

@@ -5,11 +5,13 @@ use std::path::Path;
 use xtask::step::{Outcome, cargo, output_of};
 
 /// The folders and names of the packages that are published.
-const PUBLISHED: [(&str, &str); 5] = [
+const PUBLISHED: [(&str, &str); 7] = [
     ("core", "pleach-core"),
     ("embassy", "pleach-embassy"),
     ("graph", "pleach-graph"),
+    ("macros", "pleach-macros"),
     ("pleach", "pleach"),
+    ("console", "pleach-console"),
     ("cli", "pleach-cli"),
 ];
 

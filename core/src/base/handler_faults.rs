@@ -12,8 +12,8 @@ pub trait HandlerFaults: Send + Sync + 'static {
     /// Called before the handler of each message, with the path of the actor and the name of its
     /// message type. Returns the fault of this message, or `None`.
     ///
-    /// It runs inside of the actor's task and must return quickly. A panic in it is a failure of the
-    /// actor.
+    /// It runs inside of the actor's task and must return quickly. A panic in it is a failure of
+    /// the actor.
     fn next_fault(&self, actor: &dyn fmt::Display, message_type: &'static str) -> Option<HandlerFault>;
 }
 

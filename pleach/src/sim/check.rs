@@ -5,7 +5,8 @@ use crate::inspect::{Activity, MemberInfo, SnapshotError, SnapshotQuery};
 use crate::system::System;
 use std::collections::BTreeMap;
 
-/// Checks that exactly these members are below `path`. They are written relative to it, in any order.
+/// Checks that exactly these members are below `path`. They are written relative to it, in any
+/// order.
 ///
 /// ```
 /// use pleach::prelude::*;
@@ -59,8 +60,8 @@ pub fn assert_counts(system: &System, expected: Counts) {
 /// Checks that no message was lost or counted twice: in each live actor and in the whole system,
 /// accepted = handled + failed + dead-lettered + queued.
 ///
-/// "Queued" includes stashed messages and the one that is being handled. Call it between two steps of
-/// a simulation; while threads send and handle messages, the counts are of different moments.
+/// "Queued" includes stashed messages and the one that is being handled. Call it between two steps
+/// of a simulation; while threads send and handle messages, the counts are of different moments.
 ///
 /// # Panics
 /// If an equation does not hold. The text has the numbers of each actor whose does not.
@@ -93,7 +94,7 @@ fn equation(counts: &Counts, queued: u64) -> String {
     format!("{accepted} accepted, but {handled} handled + {failed} failed + {dead_lettered} dead-lettered + {queued} queued")
 }
 
-/// The members of a system at one moment, to find those that a test leaves behind.
+/// The members of a system at one moment, to find what a test leaves behind.
 ///
 /// ```
 /// use pleach::prelude::*;
@@ -123,7 +124,7 @@ impl Baseline {
     /// Checks that the system has the same members again. A restarted actor is the same member.
     ///
     /// # Panics
-    /// If the members differ. The text names those that were left behind and those that are gone.
+    /// If the members differ. The text names the ones left behind and the missing ones.
     #[track_caller]
     pub fn assert_unchanged(&self, system: &System) {
         let now = read(system, SnapshotQuery::new()).unwrap_or_default();

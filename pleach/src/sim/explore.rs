@@ -48,7 +48,7 @@ pub struct Exploration {
 }
 
 impl Exploration {
-    /// Explores these seeds, without faults.
+    /// Explores these seeds, without any faults.
     pub fn new(seeds: Range<u64>) -> Self {
         Self { seeds, faults: Faults::none() }
     }
@@ -60,8 +60,8 @@ impl Exploration {
         self
     }
 
-    /// Runs `test` in one simulation per seed. At the first seed that fails, it looks for a small set
-    /// of faults that still fails, and prints how to replay it.
+    /// Runs `test` in one simulation per seed. At the first seed that fails, it looks for a small
+    /// set of faults that still fails, and prints how to replay it.
     ///
     /// | in the environment | effect |
     /// |---|---|
@@ -112,7 +112,7 @@ impl Exploration {
                 (needed, runs) = shrink(injected.clone(), SHRINK_RUNS_MAX, |set| {
                     let ids = set.iter().map(InjectedFault::id).collect();
                     let again = self.run_once(seed, Some(&ids), Watch::Quiet, test);
-                    again.is_some_and(|again| again.place == failed.place)
+                    again.is_some_and(|again| again.location == failed.location)
                 });
             }
             let reason = text_of(&*failed.payload);
@@ -139,8 +139,8 @@ impl Exploration {
                 panic!("the test returned an error: {error}");
             }
         };
-        let (ended, place) = watched(watch, || catch_unwind(AssertUnwindSafe(run)));
-        ended.err().map(|payload| FailedRun { payload, place, injected: injector.injected() })
+        let (ended, location) = watched(watch, || catch_unwind(AssertUnwindSafe(run)));
+        ended.err().map(|payload| FailedRun { payload, location, injected: injector.injected() })
     }
 }
 
@@ -149,8 +149,8 @@ type Payload = Box<dyn Any + Send>;
 /// One run of a test that failed.
 struct FailedRun {
     payload: Payload,
-    /// Where it panicked. A smaller set of faults must fail at the same place.
-    place: Option<String>,
+    /// Where it panicked. A smaller set of faults must fail at the same location.
+    location: Option<String>,
     injected: Vec<InjectedFault>,
 }
 
@@ -162,7 +162,7 @@ pub struct FoundFailure {
     pub seed: u64,
     /// The text of the panic, or the error that the test returned.
     pub reason: String,
-    /// All faults that were injected.
+    /// All faults that were injected before it.
     pub injected: Vec<InjectedFault>,
     /// Faults that are enough for the failure. Unless [`runs`](Self::runs) reached
     /// [`SHRINK_RUNS_MAX`], none of them can be left out alone.
@@ -178,8 +178,8 @@ impl FoundFailure {
         list(&self.needed)
     }
 
-    /// Runs `test` with this seed and exactly the needed faults. Returns whether it fails. Nothing is
-    /// printed.
+    /// Runs `test` with this seed and exactly the needed faults. Returns whether it fails. Nothing
+    /// is printed.
     pub fn replay<O: Outcome>(&self, test: impl Fn(&Sim) -> O) -> bool {
         let ids = self.needed.iter().map(InjectedFault::id).collect();
         Exploration::new(0..0).faults(self.faults.clone()).run_once(self.seed, Some(&ids), Watch::Quiet, &test).is_some()
@@ -192,11 +192,13 @@ impl fmt::Display for FoundFailure {
         if injected.is_empty() {
             return write!(f, "seed {seed} failed; replay it alone with {SEED_VARIABLE}={seed}");
         }
-        write!(f, "seed {seed} failed with {} injected faults", injected.len())?;
+        let plural = if injected.len() == 1 { "fault" } else { "faults" };
+        write!(f, "seed {seed} failed with {} injected {plural}", injected.len())?;
         match needed.len() {
+            _ if *runs == 0 => write!(f, ", as asked for")?,
             0 => write!(f, "; it fails without them too")?,
-            count if *runs == 0 => write!(f, ", as asked for: {count}")?,
-            count => write!(f, "; {count} of them make it fail (found in {runs} runs)")?,
+            1 => write!(f, "; one is enough (found in {runs} runs)")?,
+            count => write!(f, "; {count} of them are enough (found in {runs} runs)")?,
         }
         for fault in needed {
             write!(f, "\n  {fault} at {:?}", fault.at)?;
@@ -238,8 +240,8 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("a panic whose payload is no text").to_string()
 }
 
-/// Returns the first seed for which `test` panics. For tests that plant a bug in the order of events
-/// and expect it to be found; see also [`Exploration::first_failure`].
+/// Returns the first seed for which `test` panics. For tests that plant a bug in the order of
+/// events and expect it to be found; see also [`Exploration::first_failure`].
 pub fn first_failing(seeds: Range<u64>, test: impl Fn(&Sim)) -> Option<u64> {
     seeds.into_iter().find(|seed| catch_unwind(AssertUnwindSafe(|| test(&Sim::new(*seed)))).is_err())
 }

@@ -1,4 +1,5 @@
-//! The simulator: runs a program in virtual time, under a schedule and with faults that a seed fixes.
+//! The simulator: runs a program in virtual time, under a schedule and with faults that a seed
+//! fixes.
 //!
 //! Time jumps to the next timer when nothing is ready, and the seed chooses which ready task runs
 //! next. So a test takes no real time, thousands of schedules run in a second, and a failing seed
@@ -24,8 +25,9 @@
 //! ```
 //!
 //! [`Sim::inject`] adds faults: failing handlers, crashed actors, late or silent I/O, a store that
-//! fails. [`explore`] finds a small set of them that makes the test fail. [`Sim::probe`] is an actor
-//! that expects messages, and [`assert_tree`], [`assert_conserved`] and [`Baseline`] check a system.
+//! fails. [`explore`] finds a small set of them that makes the test fail. [`Sim::probe`] is an
+//! actor that expects messages, and [`assert_tree`], [`assert_conserved`] and [`Baseline`] check a
+//! system.
 //!
 //! | file | owns |
 //! |---|---|
@@ -51,7 +53,7 @@ pub use explore::{
 };
 #[cfg(feature = "graph")]
 pub use faults::FaultyStore;
-pub use faults::{DELAY_MAX_DEFAULT, FAULTS_MAX_DEFAULT, Fault, FaultKind, Faults, INJECTED_MAX, InjectedFault, Io};
+pub use faults::{DELAY_MAX_DEFAULT, FAULTS_MAX_DEFAULT, Fault, FaultKind, Faults, INJECTED_MAX, InjectedFault, Io, IoSite};
 pub use probe::{PROBE_CAPACITY, PROBE_WAIT_DEFAULT, Probe};
 
 use crate::ActorSystem;
@@ -76,6 +78,7 @@ use std::time::Duration;
 ///
 /// Clones are the same simulation. It ends with its last clone: what still runs is dropped then. So
 /// do not move a clone into an actor or a task of the simulation itself; that keeps it forever.
+/// Give it a handle instead, such as [`io_site`](Self::io_site) or [`runtime`](Self::runtime).
 #[derive(Clone)]
 pub struct Sim {
     simulation: Arc<Simulation>,
@@ -166,8 +169,8 @@ impl Sim {
     /// Asks for faults, which the seed chooses. Call it first: a system, scope or token that exists
     /// gets no faults in its handlers.
     ///
-    /// Faults of handlers need nothing else. Faults of I/O and of stores happen in what is passed to
-    /// [`io`](Self::io) and `store`.
+    /// Faults of handlers need nothing else. Faults of I/O and of stores happen in what is passed
+    /// to [`io`](Self::io) and `store`.
     ///
     /// ```
     /// use pleach::prelude::*;
@@ -202,7 +205,7 @@ impl Sim {
     }
 
     /// Wraps the future of a stand-in for I/O, such as a request to a gateway, so that its result
-    /// and its wake-ups can get faults. `name` is the place of these faults.
+    /// and its wake-ups can get faults. `name` is the site of these faults.
     ///
     /// ```
     /// use pleach::sim::{FaultKind, Sim};
@@ -215,20 +218,26 @@ impl Sim {
     /// assert!(sim.now().since_start() > Duration::ZERO);
     /// ```
     pub fn io<F: Future>(&self, name: &str, future: F) -> Io<F> {
-        let Simulation { injector, pending_io, .. } = &*self.simulation;
-        let (injector, pending) = (Arc::clone(injector), Arc::clone(pending_io));
-        Io::new(IoFaults { injector, runtime: self.runtime(), pending }, name, future)
+        self.io_site(name).call(future)
     }
 
-    /// Wraps a store, so that its operations can get faults. The name of a method, such as `commit`,
-    /// is the place of these faults.
+    /// Returns a handle that wraps futures as [`io`](Self::io) does, for actors and tasks of the
+    /// program under test.
+    pub fn io_site(&self, name: &str) -> IoSite {
+        let Simulation { injector, pending_io, .. } = &*self.simulation;
+        let (injector, pending) = (Arc::clone(injector), Arc::clone(pending_io));
+        IoSite::new(IoFaults { injector, runtime: self.runtime(), pending }, name)
+    }
+
+    /// Wraps a store, so that its operations can get faults. The name of a method, such as
+    /// `commit`, is the site of these faults.
     #[cfg(feature = "graph")]
     pub fn store(&self, store: impl crate::store::Store) -> FaultyStore {
         FaultyStore::new(Arc::new(store), Arc::clone(&self.simulation.injector), self.runtime())
     }
 
-    /// Starts an actor at `/user/name` that records its messages, for the test to expect. It gets no
-    /// faults.
+    /// Starts an actor at `/user/name` that records its messages, for the test to expect. It gets
+    /// no faults.
     ///
     /// # Panics
     /// If the system refuses the actor: the name is invalid or in use, or the system is ending.

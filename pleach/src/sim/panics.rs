@@ -11,25 +11,25 @@ use std::sync::Once;
 pub(super) enum Watch {
     /// Nothing: another hook prints the panic.
     Off,
-    /// It records the place, and the panic is printed.
+    /// It records the location, and the panic is printed.
     Record,
-    /// It records the place, and the panic is not printed.
+    /// It records the location, and the panic is not printed.
     Quiet,
 }
 
 thread_local! {
     static WATCH: Cell<Watch> = const { Cell::new(Watch::Off) };
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Runs `f` with the hook in this thread set to `watch`. Returns also where the last panic was.
 pub(super) fn watched<R>(watch: Watch, f: impl FnOnce() -> R) -> (R, Option<String>) {
     install();
     let reset = Reset(WATCH.replace(watch));
-    PLACE.set(None);
+    LOCATION.set(None);
     let output = f();
     drop(reset);
-    (output, PLACE.take())
+    (output, LOCATION.take())
 }
 
 /// Restores the earlier setting, also after a panic.
@@ -48,7 +48,7 @@ fn install() {
         std::panic::set_hook(Box::new(move |info| {
             let watch = WATCH.get();
             if watch != Watch::Off {
-                PLACE.set(info.location().map(ToString::to_string));
+                LOCATION.set(info.location().map(ToString::to_string));
             }
             if watch != Watch::Quiet {
                 previous(info);

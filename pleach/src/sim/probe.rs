@@ -125,7 +125,8 @@ impl<M: Send + 'static> Probe<M> {
         }
     }
 
-    /// Takes the next message, which must equal `expected`. Waits for it up to 10 s in virtual time.
+    /// Takes the next message, which must equal `expected`. Waits for it up to 10 s in virtual
+    /// time.
     ///
     /// # Panics
     /// If no message comes in time, or another one comes.
@@ -178,8 +179,8 @@ impl<M: Send + 'static> Probe<M> {
         }
     }
 
-    /// Waits for `time` in virtual time, in which no message may come. One that comes exactly at the
-    /// end is left for the next expectation.
+    /// Waits for `time` in virtual time, in which no message may come. One that comes exactly at
+    /// the end is left for the next expectation.
     ///
     /// # Panics
     /// If a message comes, or was recorded before.

@@ -2,8 +2,8 @@
 
 /// Returns a subset of `all` that still fails, and the number of runs it took.
 ///
-/// Unless `runs_max` was reached, each element of the subset is needed: without it, the rest does not
-/// fail. `fails` must be true for `all`, which is not run again.
+/// Unless `runs_max` was reached, each element of the subset is needed: without it, the rest does
+/// not fail. `fails` must be true for `all`, which is not run again.
 pub(super) fn shrink<T: Clone>(all: Vec<T>, runs_max: usize, mut fails: impl FnMut(&[T]) -> bool) -> (Vec<T>, usize) {
     let mut runs = 0;
     let mut try_set = |set: &[T], runs: &mut usize| {

@@ -18,8 +18,8 @@ fn noting(system: &System, name: &str, log: &Log<String>) -> ActorRef<u32> {
     system.spawn(name, Props::from_fn(|| 0, handle)).unwrap()
 }
 
-/// Sends 1, 2 and 3 to an actor whose second message gets a fault. Returns what it noted, the reason
-/// of the failure, and the counts.
+/// Sends 1, 2 and 3 to an actor whose second message gets a fault. Returns what it noted, the
+/// reason of the failure, and the counts.
 fn with_second(kind: FaultKind) -> (Vec<String>, FailureInfo, Counts) {
     let sim = Sim::new(1);
     sim.inject(kind.nth(2).on("/user/till"));

@@ -61,8 +61,8 @@ fn clerk_gives_up(sim: &Sim, has_bug: bool) {
     assert_eq!(booked.lock().unwrap().len(), 5);
 }
 
-/// An actor that retries failed messages books five amounts. With the bug it does not look whether an
-/// amount was booked before.
+/// An actor that retries failed messages books five amounts. With the bug it does not look whether
+/// an amount was booked before.
 fn retry_books_twice(sim: &Sim, has_bug: bool) {
     let system = sim.system("shop");
     let booked = Arc::new(Mutex::new(Vec::new()));

@@ -6,8 +6,8 @@ use pleach::sim::{Exploration, FaultKind, Faults, Sim};
 use pleach::store::{RunStatus, StoreError};
 use std::sync::Arc;
 
-/// Checks that the bug is found with these faults, that few of this kind are enough, that the failure
-/// replays, and that the repaired program passes.
+/// Checks that the bug is found with these faults, that few of this kind are enough, that the
+/// failure replays, and that the repaired program passes.
 fn is_found(kind: FaultKind, faults: impl Into<Faults>, test: impl Fn(&Sim, bool)) {
     let exploration = Exploration::new(0..1_000).faults(faults);
     let found = exploration.clone().first_failure(|sim| test(sim, true));

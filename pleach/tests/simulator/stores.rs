@@ -13,8 +13,8 @@ fn doubling() -> CompiledGraph<u32> {
     graph.add_edge("double", END).set_entry("double").compile().unwrap()
 }
 
-/// Enqueues one run, and deletes it through a store with this fault. Returns the answer, whether the
-/// run is gone, and how long the call took.
+/// Enqueues one run, and deletes it through a store with this fault. Returns the answer, whether
+/// the run is gone, and how long the call took.
 fn delete_with(kind: FaultKind) -> (Result<(), StoreError>, bool, Duration) {
     let sim = Sim::new(5);
     sim.inject(kind.nth(1).on("delete").up_to(Duration::from_secs(8)));

@@ -50,12 +50,14 @@ impl Fault {
         Self { kind, when: When::Nth(n), scope: None, count_max: 1, delay_max: DELAY_MAX_DEFAULT }
     }
 
-    /// Limits the fault to one place. Default: all places that the kind can hit.
+    /// Limits the fault to one site, or to the sites below a path. Default: all sites that the kind
+    /// can hit.
     ///
     /// | kinds | `scope` |
     /// |---|---|
     /// | of handlers | the path of an actor, or of a member above it |
-    /// | of I/O stand-ins and their wake-ups | the name passed to [`Sim::io`](crate::sim::Sim::io) |
+    /// | of I/O stand-ins and their wake-ups | the name passed to [`Sim::io`](crate::sim::Sim::io)
+    /// |
     /// | of stores | the name of a method of `Store`, such as `commit` |
     ///
     /// Without a scope no actor of pleach itself fails, and none below `/system`.
@@ -70,7 +72,8 @@ impl Fault {
         self
     }
 
-    /// Sets the longest delay of `IoLate`, `WakeLate` and `StoreSlow`, in virtual time. Default: 1 s.
+    /// Sets the longest delay of `IoLate`, `WakeLate` and `StoreSlow`, in virtual time. Default: 1
+    /// s.
     pub fn up_to(mut self, delay: Duration) -> Self {
         self.delay_max = delay;
         self

@@ -3,7 +3,7 @@
 use crate::runtime::{HandlerFault, HandlerFaults, Runtime};
 use crate::sim::faults::FaultKind;
 use crate::sim::faults::injector::{Decision, Injector};
-use crate::sim::faults::kind::Place;
+use crate::sim::faults::kind::SiteKind;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl HandlerFaults for SimHandlerFaults {
         let site = actor.to_string();
         let is_own = message_type.starts_with("pleach_graph::") && OWN_MESSAGES.iter().any(|own| message_type.ends_with(own));
         let is_internal = is_own || site.starts_with("/system/");
-        let Decision { kind, text, .. } = self.injector.decide(Place::Handler, &site, is_internal, self.runtime.now())?;
+        let Decision { kind, text, .. } = self.injector.decide(SiteKind::Handler, &site, is_internal, self.runtime.now())?;
         match kind {
             FaultKind::CrashBefore => Some(HandlerFault::CrashBefore(text)),
             FaultKind::CrashAfter => Some(HandlerFault::CrashAfter(text)),

@@ -9,7 +9,7 @@
 use crate::runtime::{Instant, Random};
 use crate::sim::faults::fault::{DELAY_MAX_DEFAULT, When};
 use crate::sim::faults::injected::FaultId;
-use crate::sim::faults::kind::Place;
+use crate::sim::faults::kind::SiteKind;
 use crate::sim::faults::{Fault, FaultKind, Faults, InjectedFault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ pub(in crate::sim) struct Injector {
 struct Injected {
     rules: Vec<Rule>,
     /// The operations so far at each site.
-    numbers: BTreeMap<(Place, String), u64>,
+    numbers: BTreeMap<(SiteKind, String), u64>,
     injected: Vec<InjectedFault>,
     /// Actors that get no fault: probes.
     exempt: BTreeSet<String>,
@@ -68,20 +68,20 @@ impl Injector {
     /// Adds rules. Returns false if a tree exists that cannot get their faults.
     pub(in crate::sim) fn add(&self, faults: Faults) -> bool {
         let mut state = self.state();
-        let is_late = state.has_plain_tree && faults.0.iter().any(|fault| fault.kind.place() == Place::Handler);
+        let is_late = state.has_plain_tree && faults.0.iter().any(|fault| fault.kind.site_kind() == SiteKind::Handler);
         state.rules.extend(faults.0.into_iter().map(|fault| Rule { fault, operations: 0, count: 0 }));
         !is_late
     }
 
-    /// Returns whether faults at this place are possible.
-    pub(in crate::sim) fn may_hit(&self, place: Place) -> bool {
-        let replays = self.replayed.iter().flatten().any(|id| id.kind.place() == place);
-        replays || self.state().rules.iter().any(|rule| rule.fault.kind.place() == place)
+    /// Returns whether faults at sites of this kind are possible.
+    pub(in crate::sim) fn may_hit(&self, at: SiteKind) -> bool {
+        let replays = self.replayed.iter().flatten().any(|id| id.kind.site_kind() == at);
+        replays || self.state().rules.iter().any(|rule| rule.fault.kind.site_kind() == at)
     }
 
     /// As [`may_hit`](Self::may_hit) for the handlers of a tree that is being made.
     pub(in crate::sim) fn hits_new_tree(&self) -> bool {
-        let hits = self.may_hit(Place::Handler);
+        let hits = self.may_hit(SiteKind::Handler);
         self.state().has_plain_tree |= !hits;
         hits
     }
@@ -98,18 +98,18 @@ impl Injector {
 
     /// Counts one operation and decides whether it gets a fault. `is_internal`: only a rule with a
     /// scope hits it.
-    pub(in crate::sim) fn decide(&self, place: Place, site: &str, is_internal: bool, now: Instant) -> Option<Decision> {
+    pub(in crate::sim) fn decide(&self, at: SiteKind, site: &str, is_internal: bool, now: Instant) -> Option<Decision> {
         let mut state = self.state();
-        if place == Place::Handler && state.exempt.contains(site) {
+        if at == SiteKind::Handler && state.exempt.contains(site) {
             return None;
         }
-        let number = state.numbers.entry((place, site.to_string())).or_default();
+        let number = state.numbers.entry((at, site.to_string())).or_default();
         *number += 1;
         let number = *number;
         let is_full = state.injected.len() >= INJECTED_MAX;
         let (kind, delay_max) = match &self.replayed {
-            Some(replayed) => self.replay(replayed, &state, place, site, number)?,
-            None => self.first_rule(&mut state.rules, place, site, number, is_internal, !is_full)?,
+            Some(replayed) => self.replay(replayed, &state, at, site, number)?,
+            None => self.first_rule(&mut state.rules, at, site, number, is_internal, !is_full)?,
         };
         state.injected.push(InjectedFault { kind, site: site.to_string(), number, at: now });
         let mut random = self.random(kind, site, number);
@@ -125,11 +125,11 @@ impl Injector {
         &self,
         replayed: &BTreeSet<FaultId>,
         state: &Injected,
-        place: Place,
+        at: SiteKind,
         site: &str,
         number: u64,
     ) -> Option<(FaultKind, Duration)> {
-        let id = replayed.iter().find(|id| id.kind.place() == place && id.number == number && id.site == site)?;
+        let id = replayed.iter().find(|id| id.kind.site_kind() == at && id.number == number && id.site == site)?;
         let rule = state.rules.iter().find(|rule| rule.fault.kind == id.kind && rule.fault.contains(site));
         Some((id.kind, rule.map_or(DELAY_MAX_DEFAULT, |rule| rule.fault.delay_max)))
     }
@@ -138,7 +138,7 @@ impl Injector {
     fn first_rule(
         &self,
         rules: &mut [Rule],
-        place: Place,
+        at: SiteKind,
         site: &str,
         number: u64,
         is_internal: bool,
@@ -148,7 +148,7 @@ impl Injector {
         for rule in rules {
             let fault = &rule.fault;
             let is_in_scope = fault.contains(site) && (fault.scope.is_some() || !is_internal);
-            if fault.kind.place() != place || !is_in_scope {
+            if fault.kind.site_kind() != at || !is_in_scope {
                 continue;
             }
             rule.operations += 1;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn kinds_of(injector: &Injector, site: &str, operations: u64) -> Vec<u64> {
-        let hits = |_: &u64| injector.decide(Place::Store, site, false, Instant::ZERO).is_some();
+        let hits = |_: &u64| injector.decide(SiteKind::Store, site, false, Instant::ZERO).is_some();
         (1..=operations).filter(hits).collect()
     }
 

@@ -3,12 +3,14 @@
 use crate::runtime::{BoxFuture, Runtime};
 use crate::sim::faults::FaultKind;
 use crate::sim::faults::injector::Injector;
-use crate::sim::faults::kind::Place;
+use crate::sim::faults::kind::SiteKind;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 /// The I/O of a simulation that has not completed, for the text of a stall.
 #[derive(Default)]
@@ -43,6 +45,32 @@ pub(in crate::sim) struct IoFaults {
     pub(in crate::sim) pending: Arc<PendingIo>,
 }
 
+/// A handle that makes stand-ins for I/O; from [`Sim::io_site`](crate::sim::Sim::io_site). It does
+/// not keep the simulation.
+#[derive(Clone)]
+pub struct IoSite {
+    faults: IoFaults,
+    name: Arc<str>,
+}
+
+impl IoSite {
+    pub(in crate::sim) fn new(faults: IoFaults, name: &str) -> Self {
+        Self { faults, name: name.into() }
+    }
+
+    /// Wraps a future, so that its result and its wake-ups can get faults; see
+    /// [`Sim::io`](crate::sim::Sim::io).
+    pub fn call<F: Future>(&self, future: F) -> Io<F> {
+        Io::new(self.faults.clone(), &self.name, future)
+    }
+}
+
+impl fmt::Debug for IoSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoSite").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// A stand-in for I/O, which may be late or silent; made by [`Sim::io`](crate::sim::Sim::io).
 ///
 /// Without a fault it is ready when its future is, at the same poll.
@@ -63,7 +91,7 @@ pub struct Io<F: Future> {
 #[derive(Clone, Copy)]
 enum IoFault {
     None,
-    Late(std::time::Duration),
+    Late(Duration),
     Silent,
 }
 
@@ -84,14 +112,14 @@ impl Drop for PendingEntry {
 impl<F: Future> Unpin for Io<F> {}
 
 impl<F: Future> Io<F> {
-    pub(in crate::sim) fn new(faults: IoFaults, name: &str, future: F) -> Self {
-        let decision = faults.injector.decide(Place::Io, name, false, faults.runtime.now());
+    fn new(faults: IoFaults, name: &str, future: F) -> Self {
+        let decision = faults.injector.decide(SiteKind::Io, name, false, faults.runtime.now());
         let (fault, starts) = match &decision {
             Some(decision) if decision.kind == FaultKind::IoLate => (IoFault::Late(decision.delay), true),
             Some(decision) => (IoFault::Silent, decision.coin),
             None => (IoFault::None, true),
         };
-        let waker = faults.injector.may_hit(Place::Wake).then(|| Arc::new(IoWaker::new(faults.clone(), name)));
+        let waker = faults.injector.may_hit(SiteKind::Wake).then(|| Arc::new(IoWaker::new(faults.clone(), name)));
         let number = faults.pending.add(name, decision.map(|decision| decision.kind));
         let entry = PendingEntry { name: name.to_string(), number, faults };
         Self { future: starts.then(|| Box::pin(future)), output: None, fault, wait: None, waker, entry }
@@ -138,8 +166,8 @@ impl<F: Future> Future for Io<F> {
     }
 }
 
-impl<F: Future> std::fmt::Debug for Io<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<F: Future> fmt::Debug for Io<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Io").field("name", &self.entry.name).finish_non_exhaustive()
     }
 }
@@ -172,7 +200,7 @@ impl IoWaker {
 impl Wake for IoWaker {
     fn wake(self: Arc<Self>) {
         let IoFaults { injector, runtime, .. } = &self.faults;
-        match injector.decide(Place::Wake, &self.name, false, runtime.now()) {
+        match injector.decide(SiteKind::Wake, &self.name, false, runtime.now()) {
             None => self.wake_task(),
             Some(lost) if lost.kind == FaultKind::WakeLost => {}
             Some(late) => {

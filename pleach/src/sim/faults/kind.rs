@@ -24,8 +24,8 @@ pub enum FaultKind {
     WakeLate,
     /// A wake-up of an I/O stand-in is dropped. It continues at the next poll of its task.
     WakeLost,
-    /// An operation of a store ([`Sim::store`](crate::sim::Sim::store)) is not done and reports that
-    /// the store is unavailable.
+    /// An operation of a store ([`Sim::store`](crate::sim::Sim::store)) is not done and reports
+    /// that the store is unavailable.
     StoreFails,
     /// An operation of a store takes long, before and after it is done.
     StoreSlow,
@@ -33,9 +33,9 @@ pub enum FaultKind {
     AnswerLost,
 }
 
-/// Where faults of a kind happen. Each message, call or wake-up has at most one fault.
+/// The sites at which faults of a kind happen. Each message, call or wake-up has at most one fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::sim) enum Place {
+pub(in crate::sim) enum SiteKind {
     Handler,
     Io,
     Wake,
@@ -84,12 +84,12 @@ impl FaultKind {
         Fault::at_nth(self, n)
     }
 
-    pub(in crate::sim) const fn place(self) -> Place {
+    pub(in crate::sim) const fn site_kind(self) -> SiteKind {
         match self {
-            Self::HandlerFails | Self::CrashBefore | Self::CrashAfter => Place::Handler,
-            Self::IoLate | Self::IoSilent => Place::Io,
-            Self::WakeLate | Self::WakeLost => Place::Wake,
-            Self::StoreFails | Self::StoreSlow | Self::AnswerLost => Place::Store,
+            Self::HandlerFails | Self::CrashBefore | Self::CrashAfter => SiteKind::Handler,
+            Self::IoLate | Self::IoSilent => SiteKind::Io,
+            Self::WakeLate | Self::WakeLost => SiteKind::Wake,
+            Self::StoreFails | Self::StoreSlow | Self::AnswerLost => SiteKind::Store,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Faults that a seed chooses: failing handlers, crashed actors, late or silent I/O, failing stores.
+//! Faults that a seed chooses: failing handlers, crashed actors, late or silent I/O, failing
+//! stores.
 //!
 //! A test asks for faults with [`Sim::inject`](crate::sim::Sim::inject), or with
 //! [`Exploration::faults`](crate::sim::Exploration::faults). Without that nothing is injected, and
@@ -25,7 +26,7 @@ pub(super) mod store;
 pub use fault::{DELAY_MAX_DEFAULT, FAULTS_MAX_DEFAULT, Fault, Faults};
 pub use injected::InjectedFault;
 pub use injector::INJECTED_MAX;
-pub use io::Io;
+pub use io::{Io, IoSite};
 pub use kind::FaultKind;
 #[cfg(feature = "graph")]
 pub use store::FaultyStore;

@@ -3,7 +3,7 @@
 use crate::runtime::{BoxFuture, Runtime};
 use crate::sim::faults::FaultKind;
 use crate::sim::faults::injector::Injector;
-use crate::sim::faults::kind::Place;
+use crate::sim::faults::kind::SiteKind;
 use crate::store::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
     Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
@@ -36,7 +36,7 @@ impl FaultyStore {
         call: impl FnOnce() -> StoreFuture<'a, T> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            let Some(fault) = self.injector.decide(Place::Store, name, false, self.runtime.now()) else {
+            let Some(fault) = self.injector.decide(SiteKind::Store, name, false, self.runtime.now()) else {
                 return call().await;
             };
             match fault.kind {
