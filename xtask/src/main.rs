@@ -19,6 +19,7 @@ mod console;
 mod demo;
 mod deny;
 mod dependencies;
+mod embedded;
 mod layers;
 mod msrv;
 mod packages;

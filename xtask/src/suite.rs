@@ -3,7 +3,7 @@
 //! The order is from cheap to expensive: text checks, lints, builds, tests, then what a user runs.
 //! All builds come before the tests: a step in the background must not lose its program.
 
-use crate::{api, assets, console, demo, deny, dependencies, layers, msrv, packages, promises, vendor, words};
+use crate::{api, assets, console, demo, deny, dependencies, embedded, layers, msrv, packages, promises, vendor, words};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,6 +111,8 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     // Their tests run them as processes: against a receiver, and with signals.
     steps.push(Step::command("example otlp", &mut cargo(&["test", "--package", OTLP])));
     steps.push(Step::command("example service", &mut cargo(&["test", "--package", SERVICE])));
+    // Outside of the workspace: a time driver of Embassy is chosen once for a whole build.
+    steps.push(Step::command("example embassy-std", &mut embedded::host_example(root)));
     steps.push(Step::new("demo", demo::accounts_for_everything));
     steps.push(Step::new("demo-killed", demo::survives_kills));
     Ok(steps)
