@@ -19,7 +19,7 @@ impl Bus {
     }
 
     /// Makes every further read fail.
-    pub fn break_for_good(&self) {
+    pub fn break_permanently(&self) {
         self.failures_left.store(u32::MAX, Ordering::Relaxed);
     }
 

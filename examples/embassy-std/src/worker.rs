@@ -38,7 +38,7 @@ impl Actor for Worker {
                 let mean = self.sum.checked_div(self.readings).unwrap_or_default();
                 println!("press {}: the mean of the readings is {mean}", self.presses);
                 if self.presses == 2 {
-                    self.bus.break_for_good();
+                    self.bus.break_permanently();
                 }
             }
         }
