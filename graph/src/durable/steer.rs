@@ -135,12 +135,7 @@ impl RunRemote {
     /// has more than one state there, [`ResumeError::Undoing`] if it is being undone.
     pub async fn fork_to(&self, new: impl Into<Arc<str>>, from: RewindTo, state: Option<&str>) -> Result<Self, RunFault> {
         let (new, runtime): (Arc<str>, _) = (new.into(), runtime::find().ok_or(RunFault::NoRuntime)?);
-        let failed = |error| fault_of(self.id(), "", "open", error);
-        let info = self.store().head(self.id()).await.map_err(failed)?;
-        let (found, _) = snapshot(&**self.store(), &info, from).await.map_err(failed)?;
-        let mut found = found.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))?;
-        check_version(&found, &info)?;
-        check_not_at_end(&found, &info)?;
+        let (mut found, info) = self.continuable(from).await?;
         if let Some(state) = state {
             replace_state(&mut found, state, &info)?;
         }
@@ -148,6 +143,24 @@ impl RunRemote {
         let forked = found.fork(options, runtime, Arc::clone(&new), graph, None, info.tags).await;
         forked.map_err(|error| fault_of(&*new, "", "create", error))?;
         Ok(Self::of(Arc::clone(self.store()), new))
+    }
+
+    /// Checks whether [`rewind_to`](Self::rewind_to) would be possible now. Changes nothing.
+    ///
+    /// # Errors
+    /// Those of `rewind_to`, except [`Held`](RunFault::Held): the run is not claimed.
+    pub async fn check_rewind(&self, record: u64) -> Result<(), RunFault> {
+        self.continuable(RewindTo::Record(record)).await.map(drop)
+    }
+
+    /// Checks whether [`fork_to`](Self::fork_to) would be possible now. Creates nothing.
+    ///
+    /// # Errors
+    /// Those of `fork_to`, except [`Exists`](RunFault::Exists): the id of the new run is not
+    /// needed.
+    pub async fn check_fork(&self, from: RewindTo, state: Option<&str>) -> Result<(), RunFault> {
+        let (mut found, info) = self.continuable(from).await?;
+        state.map_or(Ok(()), |state| replace_state(&mut found, state, &info))
     }
 
     /// Lets workers claim a stuck run again.
@@ -168,6 +181,17 @@ impl RunRemote {
         let released = self.store().release(held, Release::AsIs).await;
         let released = released.map(drop).map_err(|error| fault_of(self.id(), "", "release", error));
         claimed.guard.end(released).await
+    }
+
+    /// Reads a position from which the run can continue.
+    async fn continuable(&self, from: RewindTo) -> Result<(RunSnapshot, RunInfo), RunFault> {
+        let failed = |error| fault_of(self.id(), "", "open", error);
+        let info = self.store().head(self.id()).await.map_err(failed)?;
+        let (found, _) = snapshot(&**self.store(), &info, from).await.map_err(failed)?;
+        let found = found.ok_or_else(|| RunFault::Resume(ResumeError::NothingToReplay { run: info.id.clone() }))?;
+        check_version(&found, &info)?;
+        check_not_at_end(&found, &info)?;
+        Ok((found, info))
     }
 
     /// Checks the run, claims it without waiting for another driver, and checks it again.

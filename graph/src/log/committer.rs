@@ -166,14 +166,15 @@ impl Committer {
                 }
             };
         }
-        if self.begin_commit(cx.waker(), activity) {
-            return self.poll(cx, activity);
-        }
+        // Before the next commit: a run of quick nodes always has one to begin.
         if let Poll::Ready(read) = self.inbox.poll(&self.log, cx, activity) {
             return match read {
                 Ok(messages) => Poll::Ready(CommitterEvent::Messages(messages)),
                 Err(error) => self.fail("inbox", error),
             };
+        }
+        if self.begin_commit(cx.waker(), activity) {
+            return self.poll(cx, activity);
         }
         Poll::Pending
     }

@@ -71,6 +71,30 @@ fn c9_resume_right_after_a_pause_does_not_end_the_driver() {
 }
 
 #[test]
+fn c9_pause_reaches_a_run_whose_nodes_never_wait() {
+    let graph = Graph::<u32>::new("busy")
+        .add_node("step", |left: u32| async move { Ok::<_, String>(left - 1) })
+        .add_conditional_edge("step", ["step", END], |left: &u32| if *left > 0 { "step" } else { END })
+        .set_entry("step")
+        .compile()
+        .unwrap();
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let (clock, other) = (sim.runtime(), store.clone());
+    sim.runtime().spawn(Box::pin(async move {
+        while other.head("r").await.is_ok_and(|info| info.head < 10) {
+            clock.sleep_until(clock.now()).await;
+        }
+        RunRemote::new(&other, "r").pause().await.unwrap();
+    }));
+    let run = graph.run(20_000).id("r").max_iterations(u64::MAX).checkpoint(&store);
+    let fault = sim.run(run.into_future()).unwrap_err();
+    assert!(matches!(fault.fault(), RunFault::Paused { .. }), "{fault}");
+    let info = sim.run(async { store.head("r").await }).unwrap();
+    assert!(info.owner.is_none() && info.head < 20_000, "{info:?}");
+}
+
+#[test]
 fn c9_resume_right_after_a_pause_leaves_the_run_ready_after_a_crash() {
     let (graph, mut cut_off) = (nested(1), 0);
     for (seed, resume, dropped) in (0..2)

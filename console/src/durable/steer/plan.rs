@@ -11,6 +11,7 @@ use crate::report::text::{counted, cut};
 use pleach::durable::{JsonPatch, PatchOperation, RewindPreview, RewindTo, RunView, WaitView};
 use pleach::graph::RunFault;
 use pleach::store::{RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
+use serde_json::value::RawValue;
 
 /// The largest value in bytes that a command line has. For a larger one it reads standard input.
 const ARGUMENT_BYTES_MAX: usize = 2 << 10;
@@ -226,7 +227,11 @@ impl Subject {
     }
 
     async fn rewind(&self, source: &StoreSource, record: u64) -> Result<Consequences, Failure> {
-        match source.remote(&self.info.id).preview_rewind(RewindTo::Record(record)).await {
+        let remote = source.remote(&self.info.id);
+        if let Err(fault) = remote.check_rewind(record).await {
+            return refused(fault);
+        }
+        match remote.preview_rewind(RewindTo::Record(record)).await {
             Ok(preview) => {
                 let mut found = self.to_free(preview);
                 found.will.push("nothing is deleted: the records after it stay, and it can be rewound to them".into());
@@ -257,25 +262,23 @@ impl Subject {
             return Ok(Consequences { refusal: Some(refusal), ..Consequences::default() });
         }
         let remote = source.remote(&self.info.id);
-        let preview = match remote.preview_fork(RewindTo::Record(record)).await {
+        let to = RewindTo::Record(record);
+        if let Err(fault) = remote.check_fork(to, state.as_deref().map(RawValue::get)).await {
+            return refused(fault);
+        }
+        let preview = match remote.preview_fork(to).await {
             Ok(preview) => preview,
             Err(fault) => return refused(fault),
         };
         let mut will = vec![format!("run {new} is created; run {} stays as it is", self.info.id)];
-        let mut refusal = None;
         if let Some(state) = state {
-            if preview.nodes.len() > 1 {
-                refusal = Some(format!(
-                    "the run has more than one state at record {record}: choose a record before its branches to replace it"
-                ));
-            }
             let before = remote.state_at(record).await?;
             will.extend(changes(&before, state.get()));
             will.push("if the nodes cannot use this state, the new run fails".into());
         }
         will.extend(effects::sentences(&preview));
-        let is_destructive = !preview.effects_again.is_empty();
-        Ok(Consequences { will, refusal, is_destructive, preview: Some(preview) })
+        let is_destructive = !(preview.effects_again.is_empty() && preview.effects_unknown.is_empty());
+        Ok(Consequences { will, refusal: None, is_destructive, preview: Some(preview) })
     }
 
     fn unstick(&self) -> Consequences {

@@ -48,12 +48,12 @@ pub fn order(done: &Done) -> CompiledGraph<Order> {
     let pay = move |cx: NodeContext, order: Order| {
         let paid = paid.clone();
         async move {
+            cx.record_undo(500_u64);
             cx.effect("charge", |_key| async move {
                 paid.note("charge of pay");
                 Ok::<_, String>(500)
             })
             .await?;
-            cx.record_undo(500);
             Ok::<_, BoxError>(order.after("pay"))
         }
     };

@@ -19,4 +19,6 @@ mod fixture;
 mod graphs;
 mod probe;
 
+mod guards;
 mod lists;
+mod steering;
