@@ -212,7 +212,8 @@ impl HealthReason {
             Self::MailboxFull { .. } => "make its handler faster, add workers, or send less".into(),
             Self::HandlerStuck { waits_for: Some(on), .. } => format!("it waits for {on}: look there first").into(),
             Self::HandlerStuck { .. } => {
-                "set a timeout in its handler; a stop or restart waits for it, and only a cancel or a new process ends it".into()
+                "set a timeout in its handler; a stop or restart waits for it, and only a cancel or a new process ends it"
+                    .into()
             }
             Self::UnhandledFailures { .. } => "set `on_root_failure`, or read `take_escalations`".into(),
             Self::Reported { advice, .. } if advice.is_empty() => return None,
