@@ -125,7 +125,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/live.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/live.js.gz"),
-        hash: "95b742fe071f6d04",
+        hash: "15967dd661f41633",
     },
     Asset {
         path: "/assets/palette.js",
@@ -371,13 +371,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/run-head.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__run-head.js.gz"),
-        hash: "ef3ad08b581d2b35",
+        hash: "1d6c66e7732b624c",
     },
     Asset {
         path: "/assets/runs/run.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__run.js.gz"),
-        hash: "450650b34ceac0cc",
+        hash: "4a08723f81704665",
     },
     Asset {
         path: "/assets/runs/schema.js",

@@ -24,15 +24,20 @@ let isSending = false;
 /** Connects this tab. Called once, when the token is known. */
 export function startLive(token) {
   const lock = `pleach-tab-${crypto.randomUUID()}`;
-  void navigator.locks?.request(lock, () => new Promise(() => {}));
   toHub = globalThis.SharedWorker ? connectWorker() : connectLeader(lock);
-  toHub({ type: "join", token, lock });
   const tellAwake = () => toHub({ type: "wake", isAwake: document.visibilityState === "visible" });
   document.addEventListener("visibilitychange", tellAwake);
   addEventListener("pagehide", () => toHub({ type: "wake", isAwake: false }));
   addEventListener("pageshow", tellAwake);
-  tellAwake();
-  sendWatches();
+  const join = () => {
+    toHub({ type: "join", token, lock });
+    tellAwake();
+    sendWatches();
+  };
+  if (!navigator.locks) return join();
+  // The hub takes a tab for closed when it gets the lock of the tab. So it must not hear of the tab
+  // before the tab has the lock.
+  void navigator.locks.request(lock, () => (join(), new Promise(() => {})));
 }
 
 /** Connects at once instead of waiting for the next attempt. */

@@ -67,7 +67,7 @@ pub(super) struct Report<'a> {
 pub(super) async fn examine(key: &str, link: &Arc<Link>, memory: &Memory) -> Result<Findings, Failure> {
     let mut session = link.session().await?;
     let health = session.ask(|client| client.health()).await?;
-    let mut report = Report { key, socket: link.target().socket(), findings: Findings::default() };
+    let mut report = Report { key, socket: link.socket(), findings: Findings::default() };
     if health == Health::Down {
         report.down();
         return Ok(report.findings);

@@ -66,6 +66,13 @@ impl Link {
         &self.target
     }
 
+    /// Returns what commands take as SOCKET. `None` without a socket, or before a process in memory
+    /// has said where its socket is.
+    pub(super) fn socket(&self) -> Option<String> {
+        let said = || self.state().known.hello.as_ref().and_then(|hello| hello.socket.clone());
+        self.target.socket().or_else(said)
+    }
+
     pub(super) fn known(&self) -> Known {
         self.state().known.clone()
     }

@@ -107,7 +107,7 @@ impl Source for ProcessSource {
             "actions": hello.map_or(&[][..], |hello| &hello.actions),
             "is_connected": known.is_connected,
             "problem": known.problem.map(|problem| problem.text),
-            "target": self.link.target().socket(),
+            "target": self.link.socket(),
         })
     }
 

@@ -11,8 +11,8 @@ import { askCancel, askRewind, askSignal } from "./ask.js";
 import { RunLink, Status, Tags } from "./parts.js";
 import { actionsOf, statusLook } from "./words.js";
 
-/** What failed or what the run waits for, what follows, and what helps. `recordLink(number)` is a URL. */
-export function Why({ value, recordLink }) {
+/** What failed or what the run waits for, what follows, and what helps. `recordLink(number)` is a URL. `look` is the command that shows the run. */
+export function Why({ value, recordLink, look }) {
   const { show, why } = value;
   const { cause = [], so = [], note = [] } = why ?? {};
   const failure = show.failure;
@@ -23,7 +23,7 @@ export function Why({ value, recordLink }) {
     ${[...so, ...note].map((text) => html`<p class=${cause.length === 0 ? "why-cause" : "why-so"} key=${text}>${visible(sentence(text), { lines: true })}</p>`)}
     ${said.length === 0 && html`<p class="why-cause">${show.status === "running" ? "The run continues." : `The run is ${visible(show.status)}.`}</p>`}
     ${failure && html`<${Failure} failure=${failure} recordLink=${recordLink} isSaid=${said.some((text) => text.includes(failure.reason))} />`}
-    <${Do} commands=${why?.do ?? []} />
+    <${Do} commands=${why?.do?.length > 0 ? why.do : [look]} />
   </section>`;
 }
 

@@ -16,6 +16,7 @@ import { NoStore, Status } from "./parts.js";
 import { Positions } from "./positions.js";
 import { RecordPanel } from "./record.js";
 import { Facts, RunActions, Why } from "./run-head.js";
+import { command } from "./shell.js";
 import { Timeline } from "./timeline.js";
 import { DownloadButton, Value } from "./value.js";
 
@@ -54,7 +55,7 @@ function Known({ value, store: key, target, run, params }) {
   const linkTo = (more) => hrefOf("/run", { store: key, run, tab: tab === "overview" ? null : tab, record, ...more });
   const choose = (number) => change({ record: number === record ? null : number });
   return html`<div class="run-page">
-    <${Why} value=${value} recordLink=${(number) => hrefOf("/run", { store: key, run, tab: "timeline", before: number + 8, record: number })} />
+    <${Why} value=${value} look=${command("pleach", "runs", "show", target, run)} recordLink=${(number) => hrefOf("/run", { store: key, run, tab: "timeline", before: number + 8, record: number })} />
     ${damage && html`<${Missing}>${visible(damage.text)}. The position of the run cannot be shown.<//>`}
     <${RunActions} show=${show} run=${run} store=${key} linkTo=${linkTo} />
     <${Choice} label="Part of the page" value=${tab} options=${TABS} onChoose=${(name) => change({ tab: name === "overview" ? null : name }, { replace: false })} />

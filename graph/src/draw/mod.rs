@@ -148,7 +148,7 @@ impl Inspection {
         lay_out(boxes, &edges, &kinds)
     }
 
-    /// Returns the boxes without their places: the start, the nodes, the end. The end is the last one.
+    /// Returns the boxes without their places: the start, the nodes, and at last the end.
     fn boxes(&self) -> Vec<NodeBox> {
         let round = |id: &str| new_box(id.to_string(), String::new(), false, ROUND_SIZE, ROUND_SIZE);
         let node = |id: &str, is_subgraph: bool| {

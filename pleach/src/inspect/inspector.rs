@@ -50,7 +50,8 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Creates an inspector of `system` with these options, of which the path is ignored.
+    /// Creates an inspector of `system` with these options. It opens no socket: a path only says in
+    /// [`Hello::socket`](crate::inspect::Hello::socket) where the system has one for commands.
     pub fn new(system: &System, options: InspectOptions) -> Self {
         Self { inspected: Arc::new(Inspected::new(system, options)), guardian: system.system_guardian() }
     }

@@ -31,6 +31,9 @@ pub struct Hello {
     pub version: String,
     /// The actions that the process allows.
     pub actions: Vec<InspectAction>,
+    /// The path of the inspection socket, for commands. `None` without a socket.
+    #[serde(default)]
+    pub socket: Option<String>,
     /// What the socket itself has done so far.
     pub stats: SocketStats,
 }

@@ -75,6 +75,7 @@ impl Inspected {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_string(),
             actions: self.options.actions.iter().copied().collect(),
+            socket: Some(self.options.path.display().to_string()).filter(|path| !path.is_empty()),
             stats: SocketStats {
                 connections: count(connections),
                 refused: count(refused),

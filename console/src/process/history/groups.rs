@@ -19,11 +19,14 @@ const PART_US: u64 = 5_000_000;
 struct Key {
     path: ActorPath,
     message: Option<String>,
-    reason: String,
+    /// The reason with every number as `0`: `shelf 7 is empty` and `shelf 8 is empty` are the same.
+    shape: String,
 }
 
 #[derive(Debug)]
 struct Counted {
+    /// The reason of the last one.
+    reason: String,
     count: u64,
     first_us: u64,
     last_us: u64,
@@ -56,11 +59,12 @@ pub(crate) struct Groups {
 impl Groups {
     /// Counts one more at `unix_us`, with its number.
     pub(crate) fn add(&mut self, path: ActorPath, message: Option<&str>, reason: &str, seq: u64, unix_us: u64) {
-        let key = Key { path, message: message.map(shortened), reason: shortened(reason) };
+        let key = Key { path, message: message.map(shortened), shape: shape_of(&shortened(reason)) };
         if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS_MAX {
             self.drop_quietest();
         }
         let counted = self.groups.entry(key).or_insert_with(|| Counted {
+            reason: String::new(),
             count: 0,
             first_us: unix_us,
             last_us: unix_us,
@@ -71,6 +75,7 @@ impl Groups {
         counted.first_us = counted.first_us.min(unix_us);
         if unix_us >= counted.last_us {
             (counted.last_us, counted.seq) = (unix_us, seq);
+            counted.reason = shortened(reason);
         }
         let part = unix_us / PART_US;
         match counted.parts.back_mut().filter(|last| last.0 >= part) {
@@ -87,18 +92,18 @@ impl Groups {
     pub(crate) fn list(&self, text: &str, now_us: u64, at: impl Fn(u64) -> String) -> Vec<GroupJson> {
         let text = text.to_lowercase();
         let contains = |part: &str| part.to_lowercase().contains(&text);
-        let is_wanted = |key: &Key| {
+        let is_wanted = |key: &Key, reason: &str| {
             text.is_empty()
                 || contains(&key.path.to_string())
-                || contains(&key.reason)
+                || contains(reason)
                 || key.message.as_deref().is_some_and(contains)
         };
-        let mut wanted: Vec<_> = self.groups.iter().filter(|(key, _)| is_wanted(key)).collect();
+        let mut wanted: Vec<_> = self.groups.iter().filter(|(key, counted)| is_wanted(key, &counted.reason)).collect();
         wanted.sort_by_key(|(_, counted)| std::cmp::Reverse((counted.last_us, counted.seq)));
         let json = |(key, counted): (&Key, &Counted)| GroupJson {
             path: key.path.clone(),
             message: key.message.clone(),
-            reason: key.reason.clone(),
+            reason: counted.reason.clone(),
             count: counted.count,
             first: at(counted.first_us),
             last: at(counted.last_us),
@@ -129,6 +134,22 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// Replaces each number by `0`, so that texts that differ only in numbers are equal.
+fn shape_of(text: &str) -> String {
+    let mut shape = String::with_capacity(text.len());
+    let mut is_number = false;
+    for character in text.chars() {
+        let is_digit = character.is_ascii_digit();
+        if !is_digit {
+            shape.push(character);
+        } else if !is_number {
+            shape.push('0');
+        }
+        is_number = is_digit;
+    }
+    shape
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,10 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn k3_reasons_that_differ_in_numbers_are_one_group_with_the_newest() {
+        let (mut groups, till): (_, ActorPath) = (Groups::default(), "/user/till".parse().unwrap());
+        for number in [7, 12, 345] {
+            groups.add(till.clone(), None, &format!("shelf {number} is empty"), number, number);
+        }
+        groups.add(till, None, "shelf is empty", 1, 1);
+        let all = list(&groups, "", 1_000);
+        assert_eq!((all.len(), all[0].count, all[0].reason.as_str()), (2, 3, "shelf 345 is empty"));
+        assert_eq!(list(&groups, "345", 1_000).len(), 1);
+    }
+
+    #[test]
     fn k6_groups_are_bounded_and_count_what_they_drop() {
         let (mut groups, till): (_, ActorPath) = (Groups::default(), "/user/till".parse().unwrap());
         for number in 0..2_000_u64 {
-            groups.add(till.clone(), None, &format!("order {number}"), number, number);
+            let member = format!("/user/order-{number}").parse().unwrap();
+            groups.add(member, None, "no ink", number, number);
         }
         groups.add(till, None, &"ü".repeat(10_000), 2_000, 2_000);
         let all = list(&groups, "", 2_000);

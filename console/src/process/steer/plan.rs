@@ -15,7 +15,7 @@ const WAITERS_NAMED_MAX: usize = 3;
 pub(in crate::process) async fn plan(link: &Arc<Link>, action: &Action) -> Result<Plan, Failure> {
     let action = of_process(action)?;
     let mut session = link.session().await?;
-    let socket = link.target().socket();
+    let socket = link.socket();
     if action.kind == ProcessOrder::LogLevel {
         return of_log_level(&session.hello()?, socket, level_of(action)?);
     }
