@@ -8,7 +8,7 @@ use crate::output::escape::OneLine;
 use crate::output::{Output, Report, Style, Version};
 use crate::runs::confirm::ask;
 use crate::socket::Socket;
-use pleach::inspect::{InspectAction, MemberInfo};
+use pleach::inspect::{InspectAction, MemberInfo, Supervision};
 use serde::Serialize;
 
 /// Gives an order to a member, after it was confirmed.
@@ -17,8 +17,10 @@ pub async fn run(action: InspectAction, args: ActArgs, output: &Output) -> Resul
     let mut socket = process.socket.open(process.timeout).await?;
     let member = socket.ask(async |client| client.member(&path).await).await?;
     check_allowed(&socket, action)?;
-    let report =
-        Order { socket: socket.path().name(), action, consequence: consequence(action, &member), member, dry: confirm.dry_run };
+    // An older process does not know the question.
+    let supervision = socket.ask(async |client| client.supervision(&path).await).await.unwrap_or_default();
+    let consequence = consequence(action, &member, &supervision);
+    let report = Order { socket: socket.path().name(), action, consequence, member, dry: confirm.dry_run };
     if !confirm.dry_run {
         // Between the question and the order another member can take the path, so the id is given.
         ask(&format!("{}.", report.will()), "yes", confirm)?;
@@ -51,38 +53,9 @@ pub fn word(action: InspectAction) -> &'static str {
     }
 }
 
-/// Says what an order does to a member.
-pub fn consequence(action: InspectAction, member: &MemberInfo) -> String {
-    let queued = member.actor.as_ref().map_or(0, |actor| actor.queued);
-    // With the verb in the forms `wait` and `waits`.
-    let messages = |verb: &str| match queued {
-        1 => format!("1 queued message {verb}s"),
-        queued => format!("{queued} queued messages {verb}"),
-    };
-    let children = match member.children {
-        0 => String::new(),
-        1 => " with its child".to_string(),
-        children => format!(" with its {children} children"),
-    };
-    let after = match member.handling_for() {
-        Some(_) => " after its current message",
-        None => "",
-    };
-    match action {
-        InspectAction::Stop => {
-            let lost = if queued > 0 { format!("; {} into dead letters", messages("turn")) } else { String::new() };
-            format!("it stops{children}{after} and is not restarted{lost}")
-        }
-        InspectAction::Restart => {
-            let kept = if queued > 0 { format!("; {} in the mailbox", messages("stay")) } else { String::new() };
-            format!("its state is lost and it starts again{children}{after}{kept}")
-        }
-        InspectAction::Suspend => {
-            format!("it handles no message until it is resumed{after}; {} meanwhile, and so do new ones", messages("wait"))
-        }
-        InspectAction::Resume => format!("it handles messages again; {}", messages("wait")),
-        _ => String::new(),
-    }
+/// Says what an order does to a member, and to others as far as that is known.
+pub fn consequence(action: InspectAction, member: &MemberInfo, supervision: &Supervision) -> String {
+    supervision.consequences(action, member).join("; ")
 }
 
 /// An order, before or after it was given.

@@ -4,7 +4,7 @@ use super::wish::Order;
 use crate::live::act::{consequence, word};
 use crate::output::times::short;
 use crate::screen::widgets::{Confirm, Hint};
-use pleach::inspect::{Hello, InspectAction, MemberInfo};
+use pleach::inspect::{Hello, InspectAction, MemberInfo, Supervision};
 
 /// An action with its key.
 pub struct Offer {
@@ -35,7 +35,7 @@ pub fn refusal(offer: &Offer, hello: Option<&Hello>, can_write: bool) -> Option<
 /// Returns the question for an action, with its consequence.
 pub fn confirm(action: InspectAction, member: &MemberInfo) -> (Confirm, Order) {
     let path = &member.path;
-    let mut consequence = consequence(action, member);
+    let mut consequence = consequence(action, member, &Supervision::default());
     if let Some(first) = consequence.get_mut(..1) {
         first.make_ascii_uppercase();
     }

@@ -135,7 +135,7 @@ async fn orders_are_carried_out_if_the_process_allows_them() {
     until(|| till.any().activity() == Activity::Suspended).await;
     till.tell(Job::Note).unwrap();
     let resumed = process.call("resume", &["/user/till", "--yes"]);
-    assert!(resumed.out.contains("it handles messages again; 1 queued message waits"), "{resumed:?}");
+    assert!(resumed.out.contains("it handles messages again, first 1 queued message"), "{resumed:?}");
     until(|| till.any().counts().handled == 1).await;
     assert_eq!(process.json("restart", &["/user/till", "--yes"])["action"], "restart");
     until(|| till.any().info().actor.is_some_and(|actor| actor.incarnation == 1)).await;

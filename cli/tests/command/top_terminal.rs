@@ -26,7 +26,7 @@ async fn actions_name_the_consequence_and_ask() {
     shop.gate.add_permits(1);
     terminal.shows("suspended");
     terminal.keys("x");
-    terminal.shows("17 queued messages turn");
+    terminal.shows("become dead letters");
     terminal.keys("n");
     terminal.hides("Stop /user/till?");
     terminal.keys("r");

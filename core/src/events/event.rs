@@ -220,8 +220,8 @@ impl fmt::Display for GaveUp {
     }
 }
 
-/// By which strategy a supervisor decided, and which siblings of the failed child are affected; part
-/// of [`Event::Decided`].
+/// By which strategy a supervisor decided, and which siblings of the failed child are affected.
+/// Part of [`Event::Decided`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecisionScope {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// What the supervisor of a member would do if the member failed now.
 ///
 /// Read it to tell a person what an order will do: a [permanent](RestartPolicy::Permanent) member
-/// that is stopped by anybody but its supervisor has failed. No strategy is asked for a decision.
+/// that is stopped by anyone but its supervisor has failed. No strategy is asked for a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SupervisionInfo {

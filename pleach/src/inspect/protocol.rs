@@ -256,8 +256,7 @@ pub struct TopSums {
     /// How many accepted messages are being handled.
     #[serde(default)]
     pub in_handler: u64,
-    /// Accepted messages that are nowhere: neither settled, queued, stashed nor in a handler. 0 adds
-    /// up. A member whose counts change while they are read is read again.
+    /// Accepted messages that are neither settled, queued, stashed nor handled now. 0 adds up.
     #[serde(default)]
     pub difference: i64,
     /// How many sends wait for room in a mailbox.

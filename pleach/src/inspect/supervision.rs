@@ -121,7 +121,7 @@ impl Supervision {
             will.extend(self.of_unexpected_exit());
         } else {
             will.push(match self.policy.as_str() {
-                "" => "whether it is restarted is not known: the process does not tell".to_string(),
+                "" => "it is not restarted, unless it is permanent".to_string(),
                 policy => format!("it is not restarted: it is {policy}, and an ordered stop is no failure"),
             });
         }
@@ -176,7 +176,7 @@ impl Supervision {
             1 => will.push("1 queued message stays in the mailbox".to_string()),
             queued => will.push(format!("{} stay in the mailbox", messages(queued))),
         }
-        will.push("its siblings go on, and an ordered restart does not count towards the limit".to_string());
+        will.push("its siblings continue, and an ordered restart does not count towards the limit".to_string());
         will
     }
 

@@ -106,7 +106,7 @@ fn siblings_left(parent: &Arc<dyn Member>, child: &Node, rules: &RestartRules) -
 }
 
 /// Returns the strategy, and the siblings of `child` that stop or restart with it if this is
-/// decided. For an escalation these are those that end unless an ancestor restarts them.
+/// decided. For an escalation these end unless an ancestor restarts them.
 pub(crate) fn scope_of(
     parent: &Arc<dyn Member>,
     child: &Node,

@@ -70,7 +70,7 @@ pub trait SupervisorStrategy: Send + Sync + 'static {
     }
 }
 
-/// What observers show of a [`SupervisorStrategy`]: in events, in the inspection protocol, in plans.
+/// What observers show of a [`SupervisorStrategy`]: in events and in the inspection protocol.
 ///
 /// # Examples
 ///
