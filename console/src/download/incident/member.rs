@@ -135,12 +135,12 @@ fn wrong(view: &Value) -> Markup {
     Markup::all([reasons, part("The last failure", failure)])
 }
 
-/// Says what a member does, such as `handling since 2 s`.
+/// Says what a member does, such as `handling for 2 s`.
 fn activity(member: &Value) -> String {
     let activity = &member["activity"];
     let state = text(&activity["state"]).unwrap_or_default().replace('_', " ");
     match (duration(&activity["for_us"]), duration(&activity["in_us"])) {
-        (Some(since), _) => format!("{state} since {since}"),
+        (Some(time), _) => format!("{state} for {time}"),
         (_, Some(later)) => format!("{state} in {later}"),
         _ => state,
     }
@@ -234,9 +234,10 @@ fn members_of_rows(rows: &[Value]) -> Markup {
 fn group_table(groups: &[Value]) -> Markup {
     let row = |group: &Value| {
         let (count, path, reason) = (cell(&group["count"]), name(&group["path"]), cell(&group["reason"]));
-        vec![count, path, reason, cell(&group["message"]), name(&group["first"]), name(&group["last"])]
+        let first = if group["first"] == group["last"] { Markup::default() } else { name(&group["first"]) };
+        vec![count, path, cell(&group["message"]), first, name(&group["last"]), reason]
     };
-    table(&["Count", "Path", "Reason", "Message", "First", "Last"], groups.iter().map(row).collect())
+    table(&["Count", "Path", "Message", "First", "Last", "Reason"], groups.iter().map(row).collect())
 }
 
 fn entries(entries: &[Value]) -> Markup {

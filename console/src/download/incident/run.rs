@@ -14,8 +14,11 @@ use std::sync::Arc;
 /// How many records are listed, the newest.
 const RECORDS_MAX: u64 = 300;
 
-/// How many positions are listed.
-const TOKENS_MAX: usize = 50;
+/// How many places, and how many waits, are listed.
+const PLACES_MAX: usize = 50;
+
+/// How many branches are named at one place.
+const BRANCHES_MAX: usize = 8;
 
 /// Reads everything about a run, and writes its page.
 pub(super) async fn page(api: &Arc<Api>, at: &RunAt) -> Result<String, Failure> {
@@ -111,18 +114,37 @@ fn branch(branch: &Value) -> String {
     list(branch).iter().filter_map(text).collect::<Vec<_>>().join(".")
 }
 
+/// Names the first branches, and says how many there are besides.
+fn shortened(branches: &[String]) -> String {
+    let named = branches.iter().take(BRANCHES_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match branches.len().saturating_sub(BRANCHES_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
 fn positions(page: &mut Page, show: &Value) -> Markup {
     let tokens = list(&show["tokens"]);
-    if tokens.len() > TOKENS_MAX {
-        page.left_out(format!("Of the {} only the first {TOKENS_MAX}.", plural(tokens.len() as u64, "position")));
-    }
-    let row = |token: &Value| {
+    // Branches that are at the same place are one row.
+    let mut rows: Vec<([String; 3], Vec<String>)> = Vec::new();
+    for token in tokens {
         let waits = list(&token["waits"]).iter().filter_map(|wait| text(&wait["key"])).collect::<Vec<_>>();
         let failure = text(&token["failure"]["reason"]).unwrap_or_default();
-        let texts = [place(&token["at"]), branch(&token["branch"]), waits.join(", "), failure];
-        texts.iter().map(|text| Markup::lines(text)).collect()
+        let same = [place(&token["at"]), waits.join(", "), failure];
+        match rows.iter_mut().find(|(known, _)| *known == same) {
+            Some((_, branches)) => branches.push(branch(&token["branch"])),
+            None => rows.push((same, vec![branch(&token["branch"])])),
+        }
+    }
+    if rows.len() > PLACES_MAX {
+        page.left_out(format!("Of the {} only the first {PLACES_MAX}.", plural(rows.len() as u64, "position")));
+        rows.truncate(PLACES_MAX);
+    }
+    let row = |([place, waits, failure], branches): ([String; 3], Vec<String>)| {
+        let count = if branches.len() > 1 { branches.len().to_string() } else { String::new() };
+        [place, count, shortened(&branches), waits, failure].iter().map(|text| Markup::lines(text)).collect()
     };
-    table(&["At", "Branch", "Waits for", "Failure"], tokens.iter().take(TOKENS_MAX).map(row).collect())
+    table(&["At", "Positions", "Branches", "Waits for", "Failure"], rows.into_iter().map(row).collect())
 }
 
 fn records(page: &mut Page, timeline: &Value) -> Markup {
@@ -170,9 +192,9 @@ fn waits(page: &mut Page, show: &Value) -> Markup {
         [Markup::text(place(&token["at"]))].into_iter().chain(known).collect()
     };
     let mut rows: Vec<Vec<Markup>> = waits.map(row).collect();
-    if rows.len() > TOKENS_MAX {
-        page.left_out(format!("Of the {} only the first {TOKENS_MAX}.", plural(rows.len() as u64, "wait")));
-        rows.truncate(TOKENS_MAX);
+    if rows.len() > PLACES_MAX {
+        page.left_out(format!("Of the {} only the first {PLACES_MAX}.", plural(rows.len() as u64, "wait")));
+        rows.truncate(PLACES_MAX);
     }
     let waits = table(&["Node", "Kind", "Key", "Due", "Question"], rows);
     let refused = |message: &Value| {

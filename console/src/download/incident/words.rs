@@ -40,10 +40,15 @@ pub(super) fn duration(microseconds: &Value) -> Option<String> {
         0 if ms == 0 => format!("{us} µs"),
         0 => format!("{ms} ms"),
         1..60 => format!("{}.{} s", seconds, ms % 1_000 / 100),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+        60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
     })
+}
+
+/// Writes two units; a second one of zero is left out.
+fn two(first: u64, unit: &str, second: u64, smaller: &str) -> String {
+    if second == 0 { format!("{first} {unit}") } else { format!("{first} {unit} {second} {smaller}") }
 }
 
 /// Returns a size as people say it.
@@ -121,7 +126,8 @@ pub(super) fn time_of(value: &Value) -> Option<String> {
 
 /// Returns commands, one on each line.
 pub(super) fn commands(texts: &[Value]) -> Markup {
-    let commands: Vec<String> = texts.iter().filter_map(text).collect();
+    let mut commands: Vec<String> = texts.iter().filter_map(text).collect();
+    commands.dedup();
     if commands.is_empty() { Markup::default() } else { block(&commands.join("\n")) }
 }
 
@@ -147,6 +153,7 @@ mod tests {
             (7_u64, "7 µs"),
             (570_603, "570 ms"),
             (21_790_704, "21.7 s"),
+            (60_000_000, "1 min"),
             (125_000_000, "2 min 5 s"),
             (7_260_000_000, "2 h 1 min"),
             (90_000_000_000, "1 d 1 h"),
