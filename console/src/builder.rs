@@ -3,6 +3,7 @@
 use crate::durable::StoreSource;
 use crate::error::ConsoleError;
 use crate::handle::ConsoleHandle;
+use crate::orders::RecordFile;
 use crate::process::ProcessSource;
 use crate::redact::Redaction;
 use crate::report::NamedStore;
@@ -54,6 +55,7 @@ impl Console {
             stores: Vec::new(),
             graphs: Vec::new(),
             redaction: Redaction::new(),
+            record: None,
             hosts: Vec::new(),
             accept: Ok(Arc::new(Plain)),
             bounds: Bounds::default(),
@@ -70,6 +72,8 @@ pub struct ConsoleBuilder {
     stores: Vec<(NamedStore, Option<String>)>,
     graphs: Vec<GraphExport>,
     redaction: Redaction,
+    /// The file with the record of actions.
+    record: Option<PathBuf>,
     /// Names by which browsers reach the console, besides those of the loopback interface.
     hosts: Vec<String>,
     accept: Result<Arc<dyn Accept>, ConsoleError>,
@@ -121,6 +125,17 @@ impl ConsoleBuilder {
     /// Sets who orders actions, for the record of actions. Default: `unknown`.
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.settings.user = name.into();
+        self
+    }
+
+    /// Keeps the record of actions in a file, one JSON object on each line: who, when, why, and what
+    /// really happened. Default: in memory, the newest 10,000, until the console ends.
+    ///
+    /// Only its owner may read the file. A console that starts again continues it. At 64 MiB it is
+    /// renamed to `NAME.old`, which replaces an earlier one. An action whose entry cannot be written
+    /// is carried out, and the log says so.
+    pub fn record_actions(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
         self
     }
 
@@ -240,6 +255,14 @@ impl ConsoleBuilder {
             return Err(ConsoleError::NothingToShow);
         }
         let accept = self.accept?;
+        let record = self.record.map(|path| {
+            let wrong = |error| ConsoleError::Option {
+                name: "record_actions",
+                text: format!("cannot use {}: {error}", path.display()),
+            };
+            RecordFile::open(&path).map_err(wrong)
+        });
+        let record = record.transpose()?;
         let addr = lookup_host(addr).await.ok().and_then(|mut found| found.next()).ok_or(ConsoleError::NoAddress)?;
         let is_loopback = addr.ip().is_loopback();
         if !is_loopback && accept.scheme() != "https" {
@@ -258,6 +281,9 @@ impl ConsoleBuilder {
         let url = format!("{}://{shown}/#token={}", accept.scheme(), token.text());
         let guard = Guard { token, hosts, is_loopback, scheme: accept.scheme() };
         let api = Api::new(self.settings, guard, sources, self.redaction);
+        if let Some((file, entries)) = record {
+            api.orders.log.keep_in(file, entries);
+        }
         let (router, connections) = (router(Arc::clone(&api)), Connections::new(CONNECTIONS_MAX));
         let served = listen(listener, Service { router, accept, connections, bounds: self.bounds });
         Ok(ConsoleHandle { url, addr, api, served: tokio::spawn(served) })

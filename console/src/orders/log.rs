@@ -1,22 +1,26 @@
 //! [`ActionLog`]: the record of actions: who, when, why, and what really happened.
 //!
-//! It is kept in memory, the newest entries only, and written through `tracing` with the target
-//! `pleach::console`. Texts are redacted before they are kept.
+//! The newest entries are kept in memory. All are written through `tracing` with the target
+//! `pleach::console`, and to a file if the console has one. Texts are redacted before that.
 
+use super::file::RecordFile;
 use crate::clock;
 use crate::redact::{MARK, Redaction};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many entries are kept.
 const ENTRIES_MAX: usize = 10_000;
 
+/// The most characters of each text of an entry, so that a page of entries fits in an answer.
+const TEXT_MAX: usize = 1_000;
+
 /// How many entries a page has by default.
 const PAGE_DEFAULT: u64 = 50;
 
 /// An order and what it did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// Counts all entries of this console.
     pub(super) seq: u64,
@@ -44,6 +48,16 @@ pub(crate) struct ActionLog {
 struct Kept {
     entries: VecDeque<Entry>,
     last: u64,
+    file: Option<RecordFile>,
+}
+
+impl Kept {
+    fn push(&mut self, entry: Entry) {
+        if self.entries.len() == ENTRIES_MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
 }
 
 impl ActionLog {
@@ -57,6 +71,10 @@ impl ActionLog {
         for text in texts.chain(&mut entry.subject) {
             // A text that cannot be redacted is not kept.
             *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
+            if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+                text.truncate(end);
+                text.push('…');
+            }
         }
         entry.at = clock::now();
         let Entry { who, kind, subject, source, outcome, reason, text, .. } = &entry;
@@ -65,10 +83,18 @@ impl ActionLog {
         let mut kept = self.kept();
         kept.last += 1;
         entry.seq = kept.last;
-        if kept.entries.len() == ENTRIES_MAX {
-            kept.entries.pop_front();
+        if let Some(error) = kept.file.as_mut().and_then(|file| file.append(&entry).err()) {
+            tracing::error!(target: "pleach::console", %error, seq = entry.seq, "an action was not written to its file");
         }
-        kept.entries.push_back(entry);
+        kept.push(entry);
+    }
+
+    /// Continues the record of a file, of which these are the newest entries.
+    pub(crate) fn keep_in(&self, file: RecordFile, entries: Vec<Entry>) {
+        let mut kept = self.kept();
+        kept.last = entries.iter().map(|entry| entry.seq).max().unwrap_or_default();
+        entries.into_iter().for_each(|entry| kept.push(entry));
+        kept.file = Some(file);
     }
 
     /// Returns the entries before a number, the newest first.

@@ -5,7 +5,7 @@
 //! | `act` | one action: its plan, and carrying it out |
 //! | `plans` | plans that wait to be carried out |
 //! | `bulk` | one action on many runs |
-//! | `log` | the record of actions |
+//! | `log`, `file` | the record of actions, in memory and in a file |
 //!
 //! Invariants:
 //! 1. A read-only console carries out nothing. That is decided here, after the route and before
@@ -15,6 +15,7 @@
 
 mod act;
 mod bulk;
+mod file;
 mod log;
 mod plans;
 
@@ -22,3 +23,4 @@ mod plans;
 mod tests;
 
 pub(crate) use act::Orders;
+pub(crate) use file::RecordFile;

@@ -2,10 +2,14 @@
 
 use crate::action::{Action, Plan, RunOrder};
 use crate::failure::Failure;
+use crate::orders::RecordFile;
 use crate::settings::Settings;
 use crate::testing::Server;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -238,6 +242,93 @@ async fn k4_a_bulk_action_can_be_stopped() {
     assert_eq!((&progress["done"], &progress["left"], &progress["is_stopped"]), (&json!(4), &json!(26), &json!(true)));
     assert_eq!(server.store.carried.lock().unwrap().len(), 4);
     assert_eq!(server.ask("POST", "/api/bulk", json!({ "stop": "none" })).await.0, StatusCode::NOT_FOUND);
+}
+
+/// A new folder of this process, removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pleach-console-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn server(&self) -> Server {
+        let server = writing();
+        let (file, entries) = RecordFile::open(&self.0.join("actions.jsonl")).unwrap();
+        server.api.orders.log.keep_in(file, entries);
+        server
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k4_a_record_in_a_file_outlives_the_console() {
+    let folder = Folder::new("outlives");
+    let path = folder.0.join("actions.jsonl");
+    let first = folder.server();
+    let plan = planned(&first, &stop()).await;
+    assert_eq!(carry_out(&first, &stop(), &plan).await.0, StatusCode::OK);
+    assert_eq!(carry_out(&first, &stop(), &plan).await.0, StatusCode::CONFLICT, "a plan is carried out once");
+    let locked = RecordFile::open(&path).unwrap_err();
+    assert!(locked.to_string().contains("another console"), "{locked}");
+    let before = entries(&first).await;
+    assert_eq!((before.len(), &before[0]["outcome"], &before[1]["outcome"]), (2, &json!("refused"), &json!("done")));
+    drop(first);
+    // The console ended in the middle of a line.
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"{\"seq\":3,\"at").unwrap();
+    drop(file);
+    let second = folder.server();
+    assert_eq!(entries(&second).await, before);
+    carry_out(&second, &stop(), "none").await;
+    let after = entries(&second).await;
+    assert_eq!((after.len(), &after[0]["seq"], &after[1..]), (3, &json!(3), &before[..]));
+    drop(second);
+    assert_eq!(entries(&folder.server()).await, after, "the cut line harms no other");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"who\":\"ada\"") && text.contains("token=[redacted]") && !text.contains("abc"), "{text}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k4_a_record_in_a_file_is_bounded() {
+    let folder = Folder::new("bounded");
+    let path = folder.0.join("actions.jsonl");
+    let server = writing();
+    let (file, _) = RecordFile::bounded(&path, 2_000).unwrap();
+    server.api.orders.log.keep_in(file, Vec::new());
+    for _ in 0..40 {
+        carry_out(&server, &stop(), "none").await;
+    }
+    let length = |name: &str| std::fs::metadata(folder.0.join(name)).unwrap().len();
+    assert!((1..=2_000).contains(&length("actions.jsonl")) && (1..=2_000).contains(&length("actions.jsonl.old")));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2);
+    let last = std::fs::read_to_string(&path).unwrap().lines().last().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert_eq!(last.unwrap()["seq"], 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn k4_texts_of_the_record_are_bounded() {
+    let server = writing();
+    let long = "r".repeat(100_000);
+    let action = json!({ "kind": "retry", "store": "s0", "run": long });
+    carry_out(&server, &action, "none").await;
+    let entry = entries(&server).await.remove(0);
+    assert_eq!(entry["subject"].as_str().unwrap().chars().count(), 1_001);
+    let order = json!({ "action": retry(), "is_plan": false, "plan": "none", "expected": 1, "reason": long });
+    assert_eq!(server.ask("POST", "/api/bulk", order).await.0, StatusCode::BAD_REQUEST, "a reason has a limit");
+    assert_eq!(entries(&server).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,81 @@
+//! [`RecordFile`]: the record of actions in a file, one JSON object on each line.
+//!
+//! The file outlives the console. It is bounded: at [`FILE_MAX`] it is renamed to `NAME.old`, which
+//! replaces an earlier one, and a new file begins. One console writes to a file at a time.
+
+use super::log::Entry;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The most bytes of a file.
+const FILE_MAX: u64 = 64 * 1024 * 1024;
+
+/// How much of the end of a file is read when a console starts.
+const READ_MAX: u64 = 8 * 1024 * 1024;
+
+/// The file of a record, open for its only writer.
+#[derive(Debug)]
+pub(crate) struct RecordFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    max: u64,
+    /// Whether the last line is not whole, because a console ended while it wrote.
+    is_cut: bool,
+}
+
+impl RecordFile {
+    /// Opens or creates a file, readable for its owner only, and reads its newest entries.
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<Entry>)> {
+        Self::bounded(path, FILE_MAX)
+    }
+
+    pub(super) fn bounded(path: &Path, max: u64) -> io::Result<(Self, Vec<Entry>)> {
+        let mut file = private(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another console writes to it"),
+            TryLockError::Error(error) => error,
+        })?;
+        let bytes = file.metadata()?.len();
+        let begin = bytes.saturating_sub(READ_MAX);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let is_cut = text.last().is_some_and(|last| *last != b'\n');
+        let lines = text.split(|byte| *byte == b'\n').skip(usize::from(begin > 0));
+        // A line that is no entry was cut, or written by something else: it stays where it is.
+        let entries = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        Ok((Self { path: path.to_path_buf(), file, bytes, max, is_cut }, entries))
+    }
+
+    /// Writes an entry to the end of the file. Does not wait for the disk.
+    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut line = if self.is_cut { b"\n".to_vec() } else { Vec::new() };
+        serde_json::to_writer(&mut line, entry)?;
+        line.push(b'\n');
+        if self.bytes > 0 && self.bytes + line.len() as u64 > self.max {
+            let mut old = self.path.clone().into_os_string();
+            old.push(".old");
+            std::fs::rename(&self.path, old)?;
+            let file = private(&self.path)?;
+            // The new file has no other writer yet.
+            file.lock()?;
+            (self.file, self.bytes) = (file, 0);
+        }
+        self.is_cut = true;
+        self.file.write_all(&line)?;
+        self.is_cut = false;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// Opens a file that only its owner may read.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
