@@ -1,28 +1,43 @@
-// `cargo xtask console-figures`: how fast the console answers, with a tree of 100,000 busy actors
-// and a run with a million records. `--records N` takes a shorter run.
+// `cargo xtask console-figures [--short]`: how fast the console answers, and what it costs.
+//
+// - A tree of 100,000 busy members: how long a click takes until its answer is on the screen.
+// - A run with a million records: how long its page takes to show something.
+// - Messages for each second of processor time: with ten tabs, with nobody connected, and without
+//   a console. Processor time leaves out the browser, which shares the machine. The three take
+//   turns, and two programs are compared while the other one is stopped.
+//
+// It prints one line of JSON, and fails if a figure is worse than promised.
 
-import { launch, open, openWindow } from "./support/browser.mjs";
-import { start } from "./support/site.mjs";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { launch, open, openWindow, settled } from "./support/browser.mjs";
+import { Api, eventually, start } from "./support/site.mjs";
+
+const isShort = process.argv.includes("--short");
+const MEMBERS = isShort ? "20000" : "100000";
+const RECORDS = isShort ? "20000" : "1000000";
 
 const CLICK_MAX_MS = 100;
 const PAINT_MAX_MS = 300;
 const CLICKS = 20;
+const TABS = 10;
+const TURNS = isShort ? 3 : 7;
+const TURN_MS = isShort ? 1_000 : 3_000;
+/** What a console may cost with ten tabs, and with nobody connected beyond the noise. */
+const TABS_MIN = 0.95;
+const IDLE_MIN = 0.98;
 
-const options = process.argv.slice(2);
-const records = options[options.indexOf("--records") + 1] ?? "1000000";
-const program = await start("--wide", "100000", "--records", options.includes("--records") ? records : "1000000", "--busy");
-const browser = await launch();
-const window = await openWindow(browser);
+const sorted = (list) => [...list].sort((one, other) => one - other);
+const median = (list) => sorted(list)[Math.floor(list.length / 2)];
+const worst = (list) => Math.max(...list);
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const median = (list) => [...list].sort((one, other) => one - other)[Math.floor(list.length / 2)];
-
-/** Milliseconds until `shows` is true in the page, measured there, after `act`. */
+/** Milliseconds, measured in the page, from the first press until `shows(argument)` is true. */
 async function time(page, act, shows, argument) {
   const waiting = page.evaluate(([source, argument]) => new Promise((resolve) => {
     const shows = new Function("argument", `return (${source})(argument)`);
     let begun = null;
     addEventListener("pointerdown", () => (begun ??= performance.now()), { capture: true, once: true });
-    addEventListener("keydown", () => (begun ??= performance.now()), { capture: true, once: true });
     const look = () => (begun !== null && shows(argument) ? resolve(performance.now() - begun) : requestAnimationFrame(look));
     look();
   }), [shows.toString(), argument]);
@@ -30,4 +45,110 @@ async function time(page, act, shows, argument) {
   return waiting;
 }
 
-export { CLICKS, CLICK_MAX_MS, PAINT_MAX_MS, browser, median, open, program, time, window };
+/** Clicks: a branch opens with the rows of its children, and closes. */
+async function clicks(program, browser) {
+  const window = await openWindow(browser);
+  const page = await open(window, program.url, "/tree?process=p0");
+  const toggle = page.locator("[role=row]", { hasText: "shop" }).locator("button, .toggle").first();
+  await toggle.waitFor();
+  const times = [];
+  const isOpen = () => [...document.querySelectorAll("[role=row]")].some((row) => row.innerText.includes("prices"));
+  for (let click = 0; click < CLICKS; click += 1) {
+    const shown = await page.evaluate(isOpen);
+    times.push(await time(page, () => toggle.click(), (shown) => [...document.querySelectorAll("[role=row]")].some((row) => row.innerText.includes("prices")) !== shown, shown));
+    await pause(300);
+  }
+  await window.close();
+  return times;
+}
+
+/** Pages of a run with many records, opened from the list of runs. */
+async function paints(program, browser) {
+  const window = await openWindow(browser);
+  const page = await open(window, program.url, "/runs?store=s0&graph=count&id-prefix=long");
+  const times = { overview: [], timeline: [] };
+  for (let turn = 0; turn < 10; turn += 1) {
+    const link = page.getByRole("link", { name: "long", exact: true }).first();
+    await link.waitFor();
+    times.overview.push(await time(page, () => link.click(), () => document.querySelector(".run-page") !== null));
+    const timeline = page.getByRole("button", { name: "Timeline" });
+    times.timeline.push(await time(page, () => timeline.click(), () => document.querySelectorAll(".timeline .fold").length > 0));
+    await page.goBack();
+    await page.goBack();
+    await settled(page);
+    await pause(300);
+  }
+  await window.close();
+  return times;
+}
+
+/** Seconds of processor time that a program has used. */
+function processorSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS;
+}
+
+const TICKS = Number(execFileSync("getconf", ["CLK_TCK"]));
+
+/** Messages for each second of processor time, during one turn. */
+async function throughput(program) {
+  const [messages, seconds] = [await program.handled(), processorSeconds(program.pid)];
+  await pause(TURN_MS);
+  return (await program.handled() - messages) / (processorSeconds(program.pid) - seconds);
+}
+
+/** The three ways of running take turns. Returns the ratios to the program without a console. */
+async function costs(program, other, browser) {
+  const api = new Api(program.url);
+  const ratios = { idle: [], tabs: [] };
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    program.child.kill("SIGSTOP");
+    other.child.kill("SIGCONT");
+    const without = await throughput(other);
+    other.child.kill("SIGSTOP");
+    program.child.kill("SIGCONT");
+    ratios.idle.push((await throughput(program)) / without);
+    const window = await openWindow(browser);
+    const routes = ["/tree?process=p0&open=/&open=/user&open=/user/wide", "/", "/runs?store=s0", "/member?process=p0&path=/user/shop/stock"];
+    for (let tab = 0; tab < TABS; tab += 1) await open(window, program.url, routes[tab % routes.length]);
+    ratios.tabs.push((await throughput(program)) / without);
+    await window.close();
+    // The console forgets a closed browser at once; its last answers end before the next turn.
+    await eventually(async () => (await api.json("/api/console")).name, "the console answers");
+    await pause(500);
+  }
+  other.child.kill("SIGCONT");
+  return ratios;
+}
+
+const round = (number) => Math.round(number * 1000) / 1000;
+
+const options = ["--wide", MEMBERS, "--busy"];
+const program = await start(...options, "--records", RECORDS);
+const browser = await launch();
+let figures;
+try {
+  const click = await clicks(program, browser);
+  const { overview, timeline } = await paints(program, browser);
+  const other = await start(...options, "--records", "10", "--no-console");
+  const { idle, tabs } = await costs(program, other, browser).finally(() => other.stop());
+  figures = {
+    members: Number(MEMBERS), records: Number(RECORDS),
+    click_ms: { median: round(median(click)), worst: round(worst(click)) },
+    overview_ms: { median: round(median(overview)), worst: round(worst(overview)) },
+    timeline_ms: { median: round(median(timeline)), worst: round(worst(timeline)) },
+    throughput: { nobody_connected: round(median(idle)), ten_tabs: round(median(tabs)), all_idle: idle.map(round), all_tabs: tabs.map(round) },
+  };
+} finally {
+  await browser.close();
+  await program.stop();
+}
+console.log(JSON.stringify(figures));
+const faults = [
+  [figures.click_ms.median <= CLICK_MAX_MS, `a click takes ${figures.click_ms.median} ms`],
+  [figures.overview_ms.median <= PAINT_MAX_MS, `the page of a run takes ${figures.overview_ms.median} ms`],
+  [figures.timeline_ms.median <= PAINT_MAX_MS, `a timeline takes ${figures.timeline_ms.median} ms`],
+  [figures.throughput.nobody_connected >= IDLE_MIN, `with nobody connected the throughput is ${figures.throughput.nobody_connected}`],
+  [figures.throughput.ten_tabs >= TABS_MIN, `with ten tabs the throughput is ${figures.throughput.ten_tabs}`],
+].filter(([isWell]) => !isWell).map(([, text]) => text);
+if (faults.length > 0) throw new Error(faults.join("; "));

@@ -24,17 +24,22 @@ export async function start(...options) {
   if (!path) throw new Error("set PLEACH_FIXTURE to the path of pleach-console-fixture, or use `cargo xtask test console`");
   const child = spawn(path, options, { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  for await (const line of createInterface(child.stdout)) {
-    const stop = async () => {
-      child.kill("SIGCONT");
-      child.stdin.end();
-      const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
-      await ended;
-      clearTimeout(timer);
-    };
-    return { ...JSON.parse(line), child, stop };
-  }
-  throw new Error("the program ended without a line");
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const first = await lines.next();
+  if (first.done) throw new Error("the program ended without a line");
+  /** How many messages its members have handled. */
+  const handled = async () => {
+    child.stdin.write("\n");
+    return JSON.parse((await lines.next()).value).handled;
+  };
+  const stop = async () => {
+    child.kill("SIGCONT");
+    child.stdin.end();
+    const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
+    await ended;
+    clearTimeout(timer);
+  };
+  return { ...JSON.parse(first.value), child, handled, stop };
 }
 
 /** The interface of a console, for what a test asks without the page. */
