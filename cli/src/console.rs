@@ -84,7 +84,7 @@ pub async fn run(args: ConsoleArgs, output: &Output) -> Result<(), Failure> {
     let is_read_only = !args.allow_actions;
     output.print_line(&Serving { version: Version, url: console.url(), addr: console.addr(), is_read_only })?;
     let mode = if args.allow_actions { "Actions are allowed" } else { "The console is read-only" };
-    remark(&format!("{mode}. Whoever has the URL can use it. Ctrl-C ends the console."));
+    remark(&format!("{mode}. Anyone who has the URL can use it. Ctrl-C ends the console."));
     let page = if args.open { open(console.url()) } else { None };
     ended.await;
     console.shutdown().await;

@@ -3,8 +3,8 @@
 //!
 //! A promise is a section such as `### A13.3 Stash`. Its number is `A13`; the part after the dot
 //! only divides a long promise into sections. The tests of promise `A13` are the test functions
-//! whose names begin with `a13_`. The last line of each section names test prefixes:
-//! ``Tests: `a13_*`, `s8_*` ``.
+//! whose names begin with `a13_`, in Rust, and in the scripts that test the console's page. The
+//! last line of each section names test prefixes: ``Tests: `a13_*`, `s8_*` ``.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ const FOLDER: &str = "docs/semantics";
 /// The front page, which must link to every area.
 const FRONT_PAGE: &str = "SEMANTICS.md";
 
-/// The crates whose tests count: the packages that users depend on.
-const SOURCES: [&str; 4] = ["core", "embassy", "graph", "pleach"];
+/// The folders whose tests count: the packages that users depend on, and the command.
+const SOURCES: [&str; 6] = ["cli", "console", "core", "embassy", "graph", "pleach"];
 
 /// One section of an area: a promise or a part of one.
 #[derive(Debug, PartialEq, Eq)]
@@ -197,10 +197,13 @@ fn tests(root: &Path) -> Result<BTreeSet<String>, String> {
 
 fn collect_tests(folder: &Path, tests: &mut BTreeSet<String>) -> Outcome {
     for path in entries(folder)? {
+        let extension = path.extension().and_then(|extension| extension.to_str());
         if path.is_dir() {
             collect_tests(&path, tests)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if extension == Some("rs") {
             tests.extend(numbered_tests(&read(&path)?));
+        } else if path.to_string_lossy().ends_with(".test.js") || extension == Some("mjs") {
+            tests.extend(numbered_scripts(&read(&path)?));
         }
     }
     Ok(())
@@ -226,6 +229,13 @@ fn numbered_tests(source: &str) -> Vec<String> {
         }
     }
     tests
+}
+
+/// Returns the numbered tests of a script: the names that are given to `test`. A name with a part
+/// that the script fills in ends before that part.
+fn numbered_scripts(source: &str) -> Vec<String> {
+    let calls = source.lines().filter_map(|line| line.trim().strip_prefix("test("));
+    calls.filter_map(|call| numbered_name(call.trim_start_matches(['"', '`']))).collect()
 }
 
 /// Returns the text after `fn` in a line that begins a function.
@@ -328,6 +338,13 @@ mod tests {
             [section("A1.1", "a.md", &["a1_"]), section("A1.2", "a.md", &["w5_", "a2_"]), section("A2", "a.md", &["a2_"])];
         let (first, second) = (tests_named(&["a1_", "w5_"]), tests_named(&["a2_"]));
         assert_eq!(promises(&sections), [("A1", first), ("A2", second)]);
+    }
+
+    #[test]
+    fn tests_of_scripts_are_named_by_their_calls() {
+        let source = "test(\"k9_axe_is_silent\", async () => {});\n  test(`k4_${kind}_is_planned`, run);\n\
+                      test(`k9_at_${width}_pixels`, run);\ntest(\"words are sorted\", run);\nconst k1_not = 1;";
+        assert_eq!(numbered_scripts(source), ["k9_axe_is_silent", "k4_", "k9_at_"]);
     }
 
     #[test]
