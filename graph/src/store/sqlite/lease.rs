@@ -40,6 +40,10 @@ const RELEASE: &str = concat!(
     " WHERE id = ?1 AND instance = ?2 AND epoch = ?3 AND owner IS NOT NULL"
 );
 
+/// The statements of claims, for tests that count their work.
+#[cfg(test)]
+pub(super) const COUNTED: [&str; 4] = [READY, NEXT_HOLDER, EXPIRED, MARK_EXPIRED];
+
 /// Claims one run by its id.
 pub(super) fn claim_one(batch: &WriteTransaction<'_>, run: &str, force: bool, lease: &Lease) -> Done<Vec<Claim>> {
     let run = match read::run(batch.db, batch.now, run)? {

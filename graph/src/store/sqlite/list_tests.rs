@@ -56,6 +56,12 @@ fn o7_every_list_uses_an_index_and_sorts_nothing() {
 fn filled(ended: i64) -> Connection {
     let db = Connection::open_in_memory().unwrap();
     db.execute_batch(TABLES).unwrap();
+    fill(&db, ended);
+    db
+}
+
+/// Inserts the runs of [`filled`].
+pub(super) fn fill(db: &Connection, ended: i64) {
     let insert =
         "INSERT INTO run (no, id, graph, fingerprint, schema, status, epoch, head, oldest, takeovers, posted, created, changed,
         tags, sum) VALUES (?1, ?2, ?3, 'print', 1, ?4, 1, 1, 1, 0, 0, ?1, ?1, ?5, ?6)";
@@ -92,8 +98,6 @@ fn filled(ended: i64) -> Connection {
         insert.execute(params![no, info.id, info.graph, status.as_str(), info.tags.stored(), info.sum()]).unwrap();
         tag.execute(params![kind, no]).unwrap();
     }
-    drop((insert, tag));
-    db
 }
 
 /// The number of instructions of SQLite's machine that a page of this list takes.

@@ -40,6 +40,8 @@ mod prune;
 mod read;
 mod schema;
 mod wal;
+#[cfg(test)]
+mod work_tests;
 mod write;
 mod writer;
 

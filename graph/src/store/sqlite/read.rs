@@ -61,6 +61,10 @@ pub(super) const CORRUPT_PAGE: &str = "a page of the SQLite file is corrupt ther
 /// of a row.
 pub(super) const MIN_DEADLINE: Timestamp = Timestamp::from_millis(1);
 
+/// The statements that read one run, for tests that count their work.
+#[cfg(test)]
+pub(super) const COUNTED: [&str; 2] = [RUN, RUN_BY_KEY];
+
 /// A run's own row after its checksum was verified.
 pub(super) struct Run {
     pub(super) key: i64,

@@ -64,6 +64,11 @@ const HAS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM log WHERE run = ?1) OR EXIS
 const REMOVE_TAGS: &str = "DELETE FROM tag WHERE run = ?1";
 const INSERT_TAG: &str = "INSERT OR IGNORE INTO tag (key, value, run_created, run) VALUES (?1, ?2, ?3, ?4)";
 
+/// The statements of creates and commits, for tests that count their work.
+#[cfg(test)]
+pub(super) const COUNTED: [&str; 10] =
+    [CREATE, SAVE_RUN, APPLY_COMMIT, INSERT, FIND, ADVANCE, NEXT_KEY, HAS_ROWS, REMOVE_TAGS, INSERT_TAG];
+
 /// Creates a run with its first rows.
 pub(super) fn create(batch: &WriteTransaction<'_>, new: NewRun, rows: &[Row]) -> Done<Claim> {
     let now = batch.now.wall;
