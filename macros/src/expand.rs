@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::function::Function;
-use crate::options::Options;
+use crate::options::{Options, Seeds};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 /// Makes this test, in which the function keeps its text:
@@ -29,7 +29,11 @@ pub(crate) fn test(options: TokenStream, function: TokenStream) -> Result<TokenS
         false => call,
     };
     let closure: TokenStream = tokens("|sim|", &[("sim", sim.into())]).into_iter().chain(run).collect();
-    let exploration = tokens("::pleach::sim::Exploration::new", &[]).into_iter().chain([parentheses(seeds)]);
+    let (make, seeds) = match seeds {
+        Seeds::Range(range) => ("::pleach::sim::Exploration::new", range),
+        Seeds::One(seed) => ("::pleach::sim::Exploration::one", seed),
+    };
+    let exploration = tokens(make, &[]).into_iter().chain([parentheses(seeds)]);
     let with_faults = faults.map(|faults| tokens(".faults", &[]).into_iter().chain([parentheses(faults)]));
     let body = item.into_iter().chain(exploration).chain(with_faults.into_iter().flatten());
     let body = body.chain(tokens(".run", &[])).chain([parentheses(closure)]).collect();

@@ -1,15 +1,23 @@
 //! [`Options`]: what is in the parentheses of the attribute.
 
 use crate::fault::Fault;
-use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 
 /// How many seeds a test runs without an option.
 const SEEDS_DEFAULT: u64 = 100;
 
-/// The seeds, as an expression of a range, and the faults, as an expression.
+/// The seeds, and the faults as an expression.
 pub(crate) struct Options {
-    pub(crate) seeds: TokenStream,
+    pub(crate) seeds: Seeds,
     pub(crate) faults: Option<TokenStream>,
+}
+
+/// Which seeds a test runs.
+pub(crate) enum Seeds {
+    /// An expression of a range.
+    Range(TokenStream),
+    /// An expression of a number.
+    One(TokenStream),
 }
 
 impl Options {
@@ -17,8 +25,8 @@ impl Options {
         let (mut seeds, mut faults) = (None, None);
         for (name, value) in pairs(tokens)? {
             let is_given = match name.to_string().as_str() {
-                "seeds" => seeds.replace(range(value)).is_some(),
-                "seed" => seeds.replace(one_seed(value)).is_some(),
+                "seeds" => seeds.replace(Seeds::Range(range(value))).is_some(),
+                "seed" => seeds.replace(Seeds::One(value)).is_some(),
                 "faults" => faults.replace(value).is_some(),
                 other => {
                     let text = format!("unknown option `{other}`; use `seeds = 1000`, `seed = 7` or `faults = …`");
@@ -30,7 +38,7 @@ impl Options {
                 return Err(Fault::new(name.span(), text));
             }
         }
-        let default = || from_zero(TokenTree::from(Literal::u64_unsuffixed(SEEDS_DEFAULT)).into());
+        let default = || Seeds::Range(from_zero(TokenTree::from(Literal::u64_unsuffixed(SEEDS_DEFAULT)).into()));
         Ok(Self { seeds: seeds.unwrap_or_else(default), faults })
     }
 }
@@ -69,24 +77,8 @@ fn range(value: TokenStream) -> TokenStream {
 
 fn from_zero(end: TokenStream) -> TokenStream {
     let zero = TokenTree::from(Literal::u64_unsuffixed(0));
-    [zero].into_iter().chain(dots("..")).chain(end).collect()
-}
-
-/// `(seed)..=(seed)` would be another type, so this is `{ let seed = value; seed..seed + 1 }`.
-fn one_seed(value: TokenStream) -> TokenStream {
-    let name = || TokenTree::from(Ident::new("seed", Span::mixed_site()));
-    let one = TokenTree::from(Literal::u64_suffixed(1));
-    let sign = |sign| TokenTree::from(Punct::new(sign, Spacing::Alone));
-    let begin = [Ident::new("let", Span::mixed_site()).into(), name(), sign('=')];
-    let end = [sign(';'), name()].into_iter().chain(dots("..")).chain([name(), sign('+'), one]);
-    let block: TokenStream = begin.into_iter().chain(value).chain(end).collect();
-    TokenTree::from(Group::new(Delimiter::Brace, block)).into()
-}
-
-fn dots(text: &str) -> Vec<TokenTree> {
-    let last = text.len() - 1;
-    let spacing = |at| if at == last { Spacing::Alone } else { Spacing::Joint };
-    text.chars().enumerate().map(|(at, dot)| Punct::new(dot, spacing(at)).into()).collect()
+    let dots = [Punct::new('.', Spacing::Joint), Punct::new('.', Spacing::Alone)];
+    [zero].into_iter().chain(dots.map(TokenTree::Punct)).chain(end).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +88,11 @@ mod tests {
     fn parse(text: &str) -> Result<(String, String), String> {
         let options = Options::parse(text.parse().unwrap());
         let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
-        options.map(|options| (text(options.seeds), options.faults.map_or_else(String::new, text))).map_err(|fault| fault.text)
+        let seeds = |seeds| match seeds {
+            Seeds::Range(range) => text(range),
+            Seeds::One(seed) => format!("one {}", text(seed)),
+        };
+        options.map(|options| (seeds(options.seeds), options.faults.map_or_else(String::new, text))).map_err(|fault| fault.text)
     }
 
     #[test]
@@ -106,7 +102,7 @@ mod tests {
         assert_eq!(parse("seeds = 1000"), pair("0..1000", ""));
         assert_eq!(parse("seeds = 1_000,"), pair("0..1_000", ""));
         assert_eq!(parse("seeds = 5..FEW"), pair("5..FEW", ""));
-        assert_eq!(parse("seed = 7"), pair("{letseed=7;seed..seed+1u64}", ""));
+        assert_eq!(parse("seed = 7"), pair("one 7", ""));
         assert_eq!(parse("faults = [A.rate(0.1), B], seeds = 3"), pair("0..3", "[A.rate(0.1),B]"));
     }
 

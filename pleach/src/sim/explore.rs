@@ -9,7 +9,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -43,14 +43,22 @@ pub const SHRINK_RUNS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 #[must_use = "an exploration runs the test in `run`"]
 pub struct Exploration {
-    seeds: Range<u64>,
+    /// Inclusive, because the largest seed is a seed too.
+    seeds: RangeInclusive<u64>,
     faults: Faults,
 }
 
 impl Exploration {
     /// Explores these seeds, without any faults.
     pub fn new(seeds: Range<u64>) -> Self {
+        // An empty range stays empty.
+        let seeds = if seeds.is_empty() { RangeInclusive::new(1, 0) } else { seeds.start..=seeds.end - 1 };
         Self { seeds, faults: Faults::none() }
+    }
+
+    /// Runs the test with this seed only.
+    pub fn one(seed: u64) -> Self {
+        Self { seeds: seed..=seed, faults: Faults::none() }
     }
 
     /// Injects faults into each simulation, before the test begins; see
@@ -85,12 +93,13 @@ impl Exploration {
         self.find(self.seeds.clone(), None, Watch::Quiet, &test).map(|(found, _)| found)
     }
 
-    fn seeds_to_run(&self) -> Range<u64> {
+    fn seeds_to_run(&self) -> RangeInclusive<u64> {
         let number_in = |variable: &str| std::env::var_os(variable).map(|text| whole_number(variable, &text));
-        let start = self.seeds.start;
+        let start = *self.seeds.start();
         match (number_in(SEED_VARIABLE), number_in(SEEDS_VARIABLE)) {
-            (Some(seed), _) => seed..seed.saturating_add(1),
-            (None, Some(many)) => start..start.saturating_add(many),
+            (Some(seed), _) => seed..=seed,
+            (None, Some(0)) => RangeInclusive::new(1, 0),
+            (None, Some(many)) => start..=start.saturating_add(many - 1),
             (None, None) => self.seeds.clone(),
         }
     }
@@ -98,7 +107,7 @@ impl Exploration {
     /// Runs seeds until one fails, and makes that failure small, unless its faults were given.
     fn find<O: Outcome>(
         &self,
-        seeds: Range<u64>,
+        seeds: RangeInclusive<u64>,
         asked: Option<&BTreeSet<FaultId>>,
         watch: Watch,
         test: &impl Fn(&Sim) -> O,
