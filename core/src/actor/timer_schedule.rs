@@ -2,9 +2,9 @@
 //! once for all actors.
 
 use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::sorted::SortedMap;
 use crate::base::time::Instant;
 use crate::base::work_count;
-use alloc::collections::BTreeMap;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -16,9 +16,9 @@ pub struct TimerKey(pub(super) u64);
 #[derive(Default)]
 pub(super) struct Schedule {
     /// All timers in order. A repeated timer has a period.
-    waiting: BTreeMap<(Instant, TimerKey), Option<Duration>>,
+    waiting: SortedMap<(Instant, TimerKey), Option<Duration>>,
     /// The due time of each timer, to find it by its key.
-    due_at: BTreeMap<TimerKey, Instant>,
+    due_at: SortedMap<TimerKey, Instant>,
     receive_timeout: Option<ReceiveTimeout>,
     sleep: Option<(Instant, BoxFuture<'static, ()>)>,
 }

@@ -15,11 +15,11 @@ use crate::actor::Actor;
 use crate::actor::context::Context;
 use crate::actor::timer_schedule::{Schedule, TimerKey};
 use crate::base::runtime::Runtime;
+use crate::base::sorted::SortedMap;
 use crate::base::time::Instant;
 use crate::mailbox::control;
 use crate::mailbox::slot::Batch;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::task::Poll;
@@ -154,7 +154,7 @@ pub(crate) trait AnyTimers: Send {
 /// All timers of one incarnation.
 pub(crate) struct Timers<M> {
     schedule: Schedule,
-    sources: BTreeMap<TimerKey, Source<M>>,
+    sources: SortedMap<TimerKey, Source<M>>,
     last_key: u64,
     /// What the receive timeout sends.
     idle: Option<MakeMessage<M>>,
@@ -173,7 +173,7 @@ enum Source<M> {
 impl<M> Timers<M> {
     /// Creates timers whose keys follow `last_key`: an actor uses no key twice.
     pub(crate) fn new(last_key: u64) -> Self {
-        Self { schedule: Schedule::default(), sources: BTreeMap::new(), last_key, idle: None, due: Vec::new() }
+        Self { schedule: Schedule::default(), sources: SortedMap::new(), last_key, idle: None, due: Vec::new() }
     }
 
     pub(crate) fn after(&mut self, at: Instant, message: M) -> TimerKey {

@@ -11,6 +11,7 @@
 //! | `reason` | why user code failed |
 //! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
 //! | `snapshot` | a value that is read and replaced as a whole |
+//! | `sorted` | maps and sets in order of their keys: trees, or vectors without `std` |
 //! | `sync` | atomics and shared pointers, for targets with and without compare-and-swap |
 //! | `time`, `timeout` | instants of a runtime's clock; a future with a time limit |
 //! | `work_count` | counts loop iterations for the tests of complexity |
@@ -30,6 +31,7 @@ pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod runtime;
 pub(crate) mod snapshot;
+pub(crate) mod sorted;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod timeout;

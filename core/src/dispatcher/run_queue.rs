@@ -4,12 +4,13 @@
 //! caller wakes or drops outside of that lock.
 
 use crate::base::runtime::Random;
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::wakers::{TakenWakers, Wakers};
 use crate::dispatcher::spawned_task::SpawnedTask;
 use crate::dispatcher::{Ready, Step};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -17,7 +18,7 @@ use core::task::Waker;
 const FIRST_OBSERVER: u64 = 1 << 63;
 
 pub(super) struct RunQueue {
-    pub(super) tasks: BTreeMap<u64, Arc<SpawnedTask>>,
+    pub(super) tasks: SortedMap<u64, Arc<SpawnedTask>>,
     last_task: u64,
     last_observer: u64,
     pub(super) drivers: Wakers,
@@ -34,7 +35,7 @@ pub(super) struct RunQueue {
     ready: VecDeque<Ready>,
     /// Ready observers. They run before the next choice, in order, and are in no trace.
     observers: VecDeque<Ready>,
-    timers: BTreeMap<(Instant, u64), Waker>,
+    timers: SortedMap<(Instant, u64), Waker>,
     last_timer: u64,
 }
 
@@ -61,7 +62,7 @@ impl RunQueue {
 
     fn new(seeded: bool, seed: u64) -> Self {
         Self {
-            tasks: BTreeMap::new(),
+            tasks: SortedMap::new(),
             last_task: 0,
             last_observer: 0,
             drivers: Wakers::default(),
@@ -76,7 +77,7 @@ impl RunQueue {
             control: VecDeque::new(),
             ready: VecDeque::new(),
             observers: VecDeque::new(),
-            timers: BTreeMap::new(),
+            timers: SortedMap::new(),
             last_timer: 0,
         }
     }
@@ -181,7 +182,7 @@ impl RunQueue {
 
     /// Rejects further tasks and returns everything in the queue, for the caller to drop.
     #[allow(clippy::type_complexity, reason = "three collections, named where they are taken apart")]
-    pub(super) fn close(&mut self) -> (BTreeMap<u64, Arc<SpawnedTask>>, VecDeque<Ready>, BTreeMap<(Instant, u64), Waker>) {
+    pub(super) fn close(&mut self) -> (SortedMap<u64, Arc<SpawnedTask>>, VecDeque<Ready>, SortedMap<(Instant, u64), Waker>) {
         self.is_closed = true;
         let mut ready = core::mem::take(&mut self.ready);
         ready.append(&mut self.control);

@@ -1,5 +1,6 @@
 //! Common uses of a group in one call: map all items, race, drain.
 
+use crate::base::sorted::sort_by_key;
 use crate::group::builder::GroupBuilder;
 use crate::group::error::{GroupError, TaskError};
 use crate::group::handle::Group;
@@ -126,7 +127,7 @@ impl<T: Send + 'static> GroupBuilder<T> {
             async move { task.await.into_result().map(|value| (at, value)) }
         };
         let mut values: Vec<(usize, T)> = self.of().try_map_all(items.into_iter().enumerate(), limit, numbered).await?;
-        values.sort_unstable_by_key(|(at, _)| *at);
+        sort_by_key(&mut values, |(at, _)| *at);
         Ok(values.into_iter().map(|(_, value)| value).collect())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Both are pure and owned by the group state.
 
+use crate::base::sorted::sort_by_key;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -43,7 +44,7 @@ impl SelfWaits {
             return false;
         }
         waits.retain(|(ticket, _)| is_waiting(*ticket));
-        waits.sort_unstable_by_key(|(ticket, task)| (*task, *ticket));
+        sort_by_key(waits, |(ticket, task)| (*task, *ticket));
         waits.dedup();
         waits.chunk_by(|(_, one), (_, other)| one == other).count() >= in_flight
     }

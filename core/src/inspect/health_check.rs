@@ -8,6 +8,7 @@
 //! One call looks at up to [`MEMBERS_PER_CALL`] members, and continues there at the next call. It
 //! looks again at members that were not well before, up to [`SUSPECTS_MAX`].
 
+use crate::base::sorted::SortedMap;
 use crate::base::sync::{Arc, Weak};
 use crate::base::time::Instant;
 use crate::events::give_ups::GiveUp;
@@ -19,7 +20,6 @@ use crate::tree::facts::{ActorFacts, MemberKind, Work};
 use crate::tree::member::Member;
 use crate::tree::observed::HealthLimits;
 use crate::tree::walk::{Step, Walk};
-use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -97,7 +97,7 @@ fn runs_again(member: &Arc<dyn Member>, give_up: &GiveUp) -> bool {
 fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<HealthReason>, u64) {
     // The suspects stay in the list meanwhile, for a call that comes at the same time.
     let (position, before) = tree.observed.sweep.with(|sweep| (sweep.position.take(), sweep.suspects.clone()));
-    let mut look = Look { tree, now, suspects: BTreeMap::new(), reasons: Vec::new(), left_out: 0 };
+    let mut look = Look { tree, now, suspects: SortedMap::new(), reasons: Vec::new(), left_out: 0 };
     for member in before.values().filter_map(Weak::upgrade) {
         if member.node().exit().is_none() {
             look.examine(&member, true);
@@ -137,7 +137,7 @@ fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<He
 struct Look<'a> {
     tree: &'a Tree,
     now: Instant,
-    suspects: BTreeMap<u64, Weak<dyn Member>>,
+    suspects: SortedMap<u64, Weak<dyn Member>>,
     reasons: Vec<HealthReason>,
     left_out: u64,
 }

@@ -4,6 +4,7 @@
 //! The messages are the last field, and may be unsized: code that does not depend on the message
 //! type works on `QueueState<dyn MessageStore, _>`.
 
+use crate::base::sorted::{SortedMap, SortedSet};
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::events::event::DeadLetterReason;
 use crate::events::instrument::SendContext;
@@ -14,7 +15,6 @@ use crate::mailbox::signals::SignalQueue;
 use crate::mailbox::slot::BoxedMessage;
 use crate::mailbox::{Mailbox, Overflow, Priority};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -55,10 +55,10 @@ pub(super) enum ReceiverState {
 #[derive(Default)]
 pub(super) struct ColdPart<U> {
     /// Waiting sends by key, in order of arrival.
-    pub(super) waiting: BTreeMap<u64, WaitingSend>,
+    pub(super) waiting: SortedMap<u64, WaitingSend>,
     pub(super) next_key: u64,
     /// Waiting sends that were granted room and have not claimed it yet.
-    pub(super) granted: BTreeSet<u64>,
+    pub(super) granted: SortedSet<u64>,
     /// Messages that are accepted but not made yet.
     pub(super) reserved: usize,
     /// The receiver is gone: no message that arrives will be taken.

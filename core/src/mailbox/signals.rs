@@ -1,16 +1,16 @@
 //! The queue of signals. A newer signal of the same kind about the same actor replaces the older
 //! one.
 
+use crate::base::sorted::SortedMap;
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
-use alloc::collections::BTreeMap;
 
 /// Signals in order of arrival, at most one for each kind and actor. So the number of actors that
 /// can be reported on bounds the queue.
 #[derive(Default)]
 pub(crate) struct SignalQueue {
-    in_order: BTreeMap<u64, Signal>,
-    positions: BTreeMap<(u8, ActorId), u64>,
+    in_order: SortedMap<u64, Signal>,
+    positions: SortedMap<(u8, ActorId), u64>,
     next: u64,
 }
 

@@ -9,12 +9,12 @@
 //! entries that are seen again and again stay, and others vanish.
 
 use crate::base::lock::Lock;
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Weak;
 use crate::base::time::Instant;
 use crate::tree::facts::Progress;
 use crate::tree::member::Member;
 use crate::tree::walk::WalkPosition;
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 use hashbrown::HashMap;
 
@@ -94,7 +94,7 @@ struct Generations {
 pub(crate) struct Sweep {
     pub(crate) position: Option<WalkPosition>,
     /// By the number of the member.
-    pub(crate) suspects: BTreeMap<u64, Weak<dyn Member>>,
+    pub(crate) suspects: SortedMap<u64, Weak<dyn Member>>,
 }
 
 impl Observed {

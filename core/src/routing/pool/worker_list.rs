@@ -10,6 +10,7 @@
 //!    until its supervisor has restarted it, and keeps its index.
 
 use crate::actor::actor_ref::ActorRef;
+use crate::base::sorted::sort_by_key;
 use crate::base::work_count;
 use crate::routing::pool::choice::Worker;
 use alloc::vec::Vec;
@@ -32,7 +33,7 @@ impl<M: Send + 'static> WorkerList<M> {
         let all = self.workers.iter().chain(&self.restarting);
         let mut living: Vec<_> = all.filter(|worker| worker.actor.exit().is_none()).collect();
         if !self.restarting.is_empty() {
-            living.sort_unstable_by_key(|worker| worker.index);
+            sort_by_key(&mut living, |worker| worker.index);
         }
         living
     }
@@ -70,7 +71,7 @@ impl<M: Send + 'static> WorkerList<M> {
                 vacant.push(worker.index);
             }
         }
-        restarting.sort_unstable_by_key(|worker| worker.index);
+        sort_by_key(&mut restarting, |worker| worker.index);
         Some((Self { workers, restarting, size: self.size }, vacant))
     }
 
@@ -84,7 +85,7 @@ impl<M: Send + 'static> WorkerList<M> {
         }
         let back = back.into_iter().filter(|worker| worker.actor.exit().is_none());
         let mut workers: Vec<_> = self.workers.iter().chain(back).cloned().collect();
-        workers.sort_unstable_by_key(|worker| worker.index);
+        sort_by_key(&mut workers, |worker| worker.index);
         Some((Self { workers, restarting: restarting.into_iter().cloned().collect(), size: self.size }, ()))
     }
 
@@ -96,7 +97,7 @@ impl<M: Send + 'static> WorkerList<M> {
         let (joining, redundant): (Vec<_>, Vec<_>) = started.iter().partition(fits);
         let stays = |worker: &&Worker<M>| joining.binary_search_by_key(&worker.index, |new| new.index).is_err();
         let mut workers: Vec<_> = self.workers.iter().filter(stays).chain(joining.iter().copied()).cloned().collect();
-        workers.sort_unstable_by_key(|worker| worker.index);
+        sort_by_key(&mut workers, |worker| worker.index);
         let restarting = self.restarting.iter().filter(stays).cloned().collect();
         (Self { workers, restarting, size: self.size }, redundant.into_iter().cloned().collect())
     }

@@ -9,10 +9,10 @@
 //! 2. No user value is dropped, and no other lock is taken, under the lock.
 
 use crate::base::lock::Lock;
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::routing::topic::Subscriber;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The smallest list length at which ended subscribers are removed.
@@ -23,10 +23,10 @@ pub(super) type SubscriberList<M> = Arc<Vec<Arc<Subscriber<M>>>>;
 pub(super) struct Subscribers<M>(Lock<SubscriberIndex<M>>);
 
 struct SubscriberIndex<M> {
-    in_order: BTreeMap<u64, Arc<Subscriber<M>>>,
+    in_order: SortedMap<u64, Arc<Subscriber<M>>>,
     /// The position of an actor, by the address of its node. The subscriber keeps its node alive,
     /// so no other node has that address.
-    positions: BTreeMap<usize, u64>,
+    positions: SortedMap<usize, u64>,
     next_position: u64,
     /// The list length at which ended subscribers are removed next.
     prune_at: usize,
@@ -47,7 +47,7 @@ impl<M> SubscriberIndex<M> {
 
 impl<M> Subscribers<M> {
     pub(super) fn new() -> Self {
-        let (in_order, positions) = (BTreeMap::new(), BTreeMap::new());
+        let (in_order, positions) = (SortedMap::new(), SortedMap::new());
         Self(Lock::new(SubscriberIndex { in_order, positions, next_position: 0, prune_at: PRUNE_MIN, snapshot: None }))
     }
 

@@ -33,6 +33,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::base::sorted::sort_by_key;
 use crate::base::time::Instant;
 use crate::base::work_count;
 use crate::ids::path::ActorId;
@@ -130,7 +131,7 @@ impl<T: Clone> RestartPlan<T> {
                 members.push(entry((earlier.id, earlier.child.clone())));
             }
         }
-        members.sort_unstable_by_key(|member| member.id);
+        sort_by_key(&mut members, |member| member.id);
         let halted_from = members.len();
         work_count::count(halted_from);
         let (is_ordered, reports_start) =

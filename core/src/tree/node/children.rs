@@ -1,5 +1,6 @@
 //! [`ChildTable`]: the children of a node, their names, and the tasks that wait for the last one.
 
+use crate::base::sorted::{SortedSet, sort_by_key};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard};
 use crate::base::work_count;
@@ -14,7 +15,6 @@ use crate::tree::node::stop_children::StopPlan;
 use crate::tree::node::{Node, NodePhase, Running};
 use crate::tree::supervision::{ChildAction, ChildrenPlan, Supervision};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -38,7 +38,7 @@ pub(super) struct ChildTable {
     pending_action: Option<(ChildAction, FailureInfo)>,
     pub(super) supervision: Supervision,
     /// Children that are not restarted any more and have not left yet.
-    pub(super) given_up: BTreeSet<ActorId>,
+    pub(super) given_up: SortedSet<ActorId>,
     /// The message counts of children that have ended.
     pub(super) ended: Counts,
     /// `ended` was added to the counts of the parent, so later counts go to an ancestor. Never set
@@ -178,7 +178,7 @@ impl Node {
         let mut children = Vec::new();
         self.state.with(|state| children.extend(state.existing_children().into_iter().flat_map(ChildTable::members).cloned()));
         work_count::count(children.len());
-        children.sort_unstable_by_key(|child| child.node().number);
+        sort_by_key(&mut children, |child| child.node().number);
         children
     }
 

@@ -8,6 +8,7 @@
 //! 5. Set the phase to `Gone` and wake the tasks that await the exit.
 //! 6. End ancestors without a task that waited only for this member.
 
+use crate::base::sorted::sort_by_key;
 use crate::base::sync::Arc;
 use crate::base::wakers::wake_all;
 use crate::events::cause::{Cause, Exit};
@@ -74,7 +75,7 @@ pub(crate) fn cancel(member: &Arc<dyn Member>, cause: &Cause) {
         let first_child = members.len();
         if member.node().record_cancel(&cancel, &mut members, &mut tokens) {
             // The youngest child comes next.
-            members[first_child..].sort_unstable_by_key(|child| child.node().number);
+            sort_by_key(&mut members[first_child..], |child| child.node().number);
             member.on_cancel(&member);
         }
     }

@@ -4,12 +4,12 @@
 //! Each side references the other weakly, and entries of ended members are removed. Both sides have
 //! their own lock; they are taken one after the other, never together.
 
+use crate::base::sorted::SortedMap;
 use crate::base::sync::{Arc, Weak};
 use crate::events::signal::Signal;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The smallest number of entries at which ended members are searched for and removed.
@@ -19,7 +19,7 @@ const PRUNE_MIN: usize = 16;
 /// whenever the number of entries has doubled.
 #[derive(Default)]
 pub(super) struct WatchRegistry {
-    by_id: BTreeMap<ActorId, Weak<dyn Member>>,
+    by_id: SortedMap<ActorId, Weak<dyn Member>>,
     living: usize,
 }
 

@@ -2,6 +2,7 @@
 //!
 //! All methods run under the lock of the parent's node and call no user code.
 
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::ids::path::ActorId;
@@ -14,7 +15,7 @@ use crate::tree::node::Node;
 use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 /// The strategy of one parent, its restart history, and its restart plan.
@@ -31,8 +32,8 @@ pub(crate) struct Supervision {
     /// The restarts within the window, for [`RestartLimitScope::Shared`].
     pub(super) recent: VecDeque<Instant>,
     /// The same for each child, for [`RestartLimitScope::PerChild`].
-    pub(super) recent_by_child: BTreeMap<ActorId, VecDeque<Instant>>,
-    pub(super) streaks: BTreeMap<ActorId, FailureStreak>,
+    pub(super) recent_by_child: SortedMap<ActorId, VecDeque<Instant>>,
+    pub(super) streaks: SortedMap<ActorId, FailureStreak>,
     /// It has reported that it gave up on all its children, and restarted none since.
     gave_up: bool,
     /// Set by a pool: how many workers it should have.

@@ -1,13 +1,13 @@
 //! Waits for an end or a group, and the edges that a task or a group stores.
 
 use crate::base::lock::Lock;
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Arc;
 use crate::ids::path::ActorId;
 use crate::tree::current;
 use crate::tree::member::Member;
 use crate::tree::waits::{Edge, Wait, WaitCycle};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -59,7 +59,7 @@ impl Drop for EndEdge {
 
 /// The edges of a member in whose polls many futures may wait independently, most of them for few
 /// targets. Equal edges are counted.
-pub(crate) struct WaitEdges(Lock<BTreeMap<EdgeKey, (Edge, usize)>>);
+pub(crate) struct WaitEdges(Lock<SortedMap<EdgeKey, (Edge, usize)>>);
 
 /// Sorts edges by target, then by kind with sends first, then by age. Targets are sorted by id, so
 /// that a simulated run finds them in the same order again. Asks to one target have no order and
@@ -89,7 +89,7 @@ impl EdgeKey {
 
 impl WaitEdges {
     pub(crate) fn new() -> Self {
-        Self(Lock::new(BTreeMap::new()))
+        Self(Lock::new(SortedMap::new()))
     }
 
     pub(crate) fn begin(&self, edge: Edge) {

@@ -22,6 +22,7 @@ pub(crate) mod search;
 
 pub(crate) use crate::tree::waits::edges::Awaited;
 
+use crate::base::sorted::SortedSet;
 use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::events::event::{Event, EventKinds, Lint};
@@ -31,7 +32,6 @@ use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// An ask whose `Reply` was dropped without an answer.
@@ -153,7 +153,7 @@ impl WaitCycle {
 ///
 /// Called for members that must make progress before others can.
 pub(crate) fn break_cycles_of(mut next: Vec<Arc<dyn Member>>) {
-    let mut known = BTreeSet::new();
+    let mut known = SortedSet::new();
     while let Some(one) = next.pop() {
         work_count::count(1);
         if !known.insert(address(&one)) {

@@ -1,12 +1,12 @@
 //! The search for wait cycles: breadth first from one edge, along edges and along ends that the
 //! tree awaits.
 
+use crate::base::sorted::SortedSet;
 use crate::base::sync::Arc;
 use crate::base::work_count;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::waits::{Edge, Wait, WaitCycle, address};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ struct VisitedMember {
 
 struct Search<'a, F> {
     first: &'a Arc<dyn Member>,
-    known: BTreeSet<*const Node>,
+    known: SortedSet<*const Node>,
     visited: Vec<VisitedMember>,
     /// Called with each cycle, and with the edge that closes it, if any. Returning false ends the
     /// search.
@@ -36,7 +36,7 @@ where
     F: FnMut(WaitCycle, Option<&Edge>) -> bool,
 {
     let start = VisitedMember { member: Arc::clone(first), from: 0, by: None, ends: false };
-    let mut search = Search { first, known: BTreeSet::new(), visited: vec![start], found };
+    let mut search = Search { first, known: SortedSet::new(), visited: vec![start], found };
     let mut continues = search.follow(0, edge);
     let mut at = 1;
     while continues && at < search.visited.len() {
