@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::problem::{Advice, Problem, Severity};
+use crate::report::text::cut;
 use crate::source::{Findings, Source};
 use crate::sources::{Sources, alone};
 use serde_json::{Value, json};
@@ -18,6 +19,13 @@ const EXAMINED_WITHIN: Duration = Duration::from_secs(5);
 
 /// How many problems are listed.
 const PROBLEMS_MAX: usize = 100;
+
+/// The bytes of all problems of an answer.
+const PROBLEMS_BYTES_MAX: usize = 512 << 10;
+
+/// The longest title and the longest cause in columns. The page of the run or member has all.
+const TITLE_MAX: usize = 300;
+const CAUSE_MAX: usize = 600;
 
 /// Examines all sources. Returns their problems, the worst first, then the oldest.
 pub(crate) async fn look(sources: &Sources) -> Result<Value, Failure> {
@@ -43,7 +51,24 @@ pub(crate) async fn look(sources: &Sources) -> Result<Value, Failure> {
     });
     found.is_cut |= found.problems.len() > PROBLEMS_MAX;
     found.problems.truncate(PROBLEMS_MAX);
-    Ok(json!({ "problems": found.problems, "quiet": found.quiet, "is_cut": found.is_cut }))
+    let (mut problems, mut bytes) = (Vec::new(), 0);
+    for problem in found.problems {
+        let problem = json!(shortened(problem));
+        bytes += problem.to_string().len();
+        // The first ones are the worst.
+        if bytes > PROBLEMS_BYTES_MAX {
+            found.is_cut = true;
+            break;
+        }
+        problems.push(problem);
+    }
+    Ok(json!({ "problems": problems, "quiet": found.quiet, "is_cut": found.is_cut }))
+}
+
+fn shortened(mut problem: Problem) -> Problem {
+    problem.title = cut(&problem.title, TITLE_MAX);
+    problem.cause = problem.cause.as_deref().map(|cause| cut(cause, CAUSE_MAX));
+    problem
 }
 
 async fn examine(source: Arc<dyn Source>) -> Findings {

@@ -37,10 +37,38 @@ struct Entry {
     text: Option<String>,
 }
 
+/// The largest keys and texts of the entries of one answer in bytes. Further entries are on the next
+/// page.
+const ENTRIES_BYTES_MAX: usize = 256 << 10;
+
+/// The longest pointer in bytes: each step costs the size of the value.
+const POINTER_BYTES_MAX: usize = 64 << 10;
+
+/// The longest key in bytes that an entry includes whole.
+const KEY_BYTES_MAX: usize = 32 << 10;
+
 /// The members of an object or array, in the order of the text. A key that occurs twice is listed
 /// twice.
 #[derive(Default)]
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a>(Vec<(Key<'a>, &'a RawValue)>);
+
+/// The key of a member.
+enum Key<'a> {
+    /// A JSON string.
+    Name(&'a str),
+    Index(usize),
+}
+
+impl Key<'_> {
+    /// Returns the text of the key. Half of a surrogate pair has no text: such a key is shown as it
+    /// is written.
+    fn text(&self) -> String {
+        match self {
+            Self::Name(json) => serde_json::from_str(json).unwrap_or_else(|_| json.trim_matches('"').to_string()),
+            Self::Index(index) => index.to_string(),
+        }
+    }
+}
 
 impl Level {
     /// Returns the level at a pointer (RFC 6901), with entries from `first` on.
@@ -48,14 +76,26 @@ impl Level {
         let json = find(json, pointer)?;
         let kind = kind_of(json);
         let members = if matches!(kind, "object" | "array") { Some(members(json)?.0) } else { None };
-        let entry = |(key, value): (String, &RawValue)| {
-            let text = value.get();
+        let entry = |(key, value): (Key<'_>, &RawValue)| {
+            let (text, mut key) = (value.get(), key.text());
+            if key.len() > KEY_BYTES_MAX {
+                key.truncate(key.floor_char_boundary(KEY_BYTES_MAX));
+                key.push('…');
+            }
             let (kind, bytes) = (kind_of(text), text.len());
             Entry { key, kind, bytes, text: (bytes <= ENTRY_BYTES_MAX).then(|| text.to_string()) }
         };
         let total = members.as_ref().map(Vec::len);
         let skipped = usize::try_from(first).unwrap_or(usize::MAX);
-        let entries = members.map(|all| all.into_iter().skip(skipped).take(ENTRIES_MAX).map(entry).collect());
+        let mut left = ENTRIES_BYTES_MAX;
+        let has_room = |entry: &Entry| {
+            let bytes = entry.key.len() + entry.text.as_ref().map_or(0, String::len);
+            let has_room = left > 0;
+            left = left.saturating_sub(bytes);
+            has_room
+        };
+        let entries =
+            members.map(|all| all.into_iter().skip(skipped).take(ENTRIES_MAX).map(entry).take_while(has_room).collect());
         let text = (json.len() <= text_max).then(|| json.to_string());
         Ok(Self { kind, bytes: json.len(), text, entries, first, total })
     }
@@ -67,6 +107,11 @@ pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Result<&'a str, Failure>
     if pointer.is_empty() {
         return Ok(found.get());
     }
+    if pointer.len() > POINTER_BYTES_MAX {
+        let bytes = pointer.len();
+        return Err(Failure::new("bad_request", format_args!("the pointer has {bytes} bytes; at most {POINTER_BYTES_MAX}"))
+            .advice("download the value"));
+    }
     let steps = pointer.strip_prefix('/').ok_or_else(|| missing(pointer))?;
     for step in steps.split('/') {
         let key = step.replace("~1", "/").replace("~0", "~");
@@ -75,7 +120,7 @@ pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Result<&'a str, Failure>
             _ => Members::default(),
         };
         // Of a key that occurs twice, the last value counts.
-        found = members.into_iter().rev().find(|(known, _)| *known == key).ok_or_else(|| missing(pointer))?.1;
+        found = members.into_iter().rev().find(|(known, _)| known.text() == key).ok_or_else(|| missing(pointer))?.1;
     }
     Ok(found.get())
 }
@@ -117,8 +162,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut all = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    all.push(member);
+                while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+                    all.push((Key::Name(key.get()), value));
                 }
                 Ok(Members(all))
             }
@@ -126,7 +171,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
                 let mut all = Vec::new();
                 while let Some(value) = array.next_element()? {
-                    all.push((all.len().to_string(), value));
+                    all.push((Key::Index(all.len()), value));
                 }
                 Ok(Members(all))
             }

@@ -7,8 +7,8 @@ use crate::report::times::rfc3339;
 use crate::report::why::{self, WhyReport};
 use crate::report::{NamedStore, VALUE_BYTES_MAX, Values};
 use crate::view::RunAt;
-use pleach::durable::RunControlError;
-use pleach::store::{Filter, LIST_MAX, RunInfo, StoreError};
+use pleach::durable::{RunControlError, RunView};
+use pleach::store::{Filter, LIST_MAX, RunFailure, RunInfo, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,6 +17,12 @@ const TOKENS_MAX: usize = 100;
 
 /// The bytes of states and questions in one answer. Several tokens share them.
 const STATES_BYTES_MAX: usize = 4 * VALUE_BYTES_MAX;
+
+/// The most open waits of one answer. They share the bytes of the states.
+const WAITS_MAX: usize = 100;
+
+/// The most refused messages of one answer, the last ones.
+const REFUSED_MAX: usize = 20;
 
 /// The most children of one answer.
 const CHILDREN_MAX: usize = 50;
@@ -28,8 +34,9 @@ struct RunJson<'a> {
     why: WhyReport,
     /// What is wrong with the stored bytes of the run.
     damage: Option<Damage>,
-    /// The tokens that `show` does not have.
+    /// The tokens and the open waits that `show` does not have.
     tokens_left_out: usize,
+    waits_left_out: usize,
     children: Vec<Relative<'a>>,
     /// Whether older children were not looked for.
     is_cut: bool,
@@ -71,22 +78,27 @@ pub(super) async fn view(source: &StoreSource, asked: &RunAt) -> Result<Value, F
             let why = why::explain(store, &asked.run).await?;
             let damage = Some(Damage { record: 0, text: format!("the row of the run is damaged: {reason}") });
             let (children, parent, driver) = (Vec::new(), None, None);
-            let none = RunJson { show: None, why, damage, tokens_left_out: 0, children, is_cut: false, parent, driver };
+            let (tokens_left_out, waits_left_out, is_cut) = (0, 0, false);
+            let none = RunJson { show: None, why, damage, tokens_left_out, waits_left_out, children, is_cut, parent, driver };
             return super::value_of(&none);
         }
         found => found?,
     };
     let why = why::explain_run(store, info.clone()).await?;
+    let (mut tokens_left_out, mut waits_left_out) = (0, 0);
     let view = match remote.view().await {
-        Ok(view) => Ok(view),
+        Ok(mut view) => {
+            (tokens_left_out, waits_left_out) = shorten(&mut view);
+            Ok(view)
+        }
         Err(RunControlError::Store(StoreError::Damaged { sequence, reason, .. })) => {
             Err(Damage { record: sequence, text: format!("record {sequence} of the log is damaged: {reason}") })
         }
         Err(error) => return Err(error.into()),
     };
     let (forks, is_cut) = forks(store, &info).await?;
-    let tokens = view.as_ref().map_or(0, |view| view.tokens.len());
-    let bytes_max = (STATES_BYTES_MAX / tokens.clamp(1, TOKENS_MAX)).min(VALUE_BYTES_MAX);
+    let values = view.as_ref().map_or(0, |view| view.tokens.len() + view.waits().count());
+    let bytes_max = (STATES_BYTES_MAX / values.max(1)).min(VALUE_BYTES_MAX);
     let show = match &view {
         Ok(view) => ShowJson::of(store.name(), &info, view, Values::Text(bytes_max), TOKENS_MAX),
         Err(_) => ShowJson::of_row(store.name(), &info),
@@ -95,7 +107,8 @@ pub(super) async fn view(source: &StoreSource, asked: &RunAt) -> Result<Value, F
     super::value_of(&RunJson {
         show: Some(show),
         why,
-        tokens_left_out: tokens.saturating_sub(TOKENS_MAX),
+        tokens_left_out,
+        waits_left_out,
         children: forks.iter().filter_map(Relative::fork).collect(),
         is_cut,
         parent: parent.map(|(from, relation)| Relative {
@@ -108,6 +121,21 @@ pub(super) async fn view(source: &StoreSource, asked: &RunAt) -> Result<Value, F
         driver: driver(store, &info).await?,
         damage: view.as_ref().err().map(|damage| Damage { record: damage.record, text: damage.text.clone() }),
     })
+}
+
+/// Leaves out what an answer has no room for. Returns how many tokens and open waits that are.
+fn shorten(view: &mut RunView) -> (usize, usize) {
+    let tokens = view.tokens.len().saturating_sub(TOKENS_MAX);
+    view.tokens.truncate(TOKENS_MAX);
+    let (mut room, mut waits) = (WAITS_MAX, 0);
+    for token in &mut view.tokens {
+        waits += token.waits.len().saturating_sub(room);
+        token.waits.truncate(room);
+        room -= token.waits.len();
+        token.failure = token.failure.take().map(RunFailure::shortened);
+    }
+    view.refused.drain(..view.refused.len().saturating_sub(REFUSED_MAX));
+    (tokens, waits)
 }
 
 /// Returns who drives a run.

@@ -19,6 +19,10 @@ const OPERATIONS_MAX: usize = 500;
 /// The largest value of one operation in bytes.
 const OPERATION_BYTES_MAX: usize = 1 << 10;
 
+/// The most lines, and the most bytes of both texts with their indentation.
+const LINES_MAX: usize = 5_000;
+const LINES_BYTES_MAX: usize = 4 * VALUE_BYTES_MAX;
+
 /// How long the comparison of two texts may take. After that it is coarser.
 const COMPARED_FOR: Duration = Duration::from_millis(200);
 
@@ -79,12 +83,20 @@ pub(super) async fn diff(source: &StoreSource, asked: &Diff) -> Result<Value, Fa
         .map_err(|error| Failure::new("damaged", format_args!("a stored state is not JSON: {error}")))?;
     let (store, id, from, to) = (source.store().name().to_string(), asked.run.clone(), asked.from, asked.to);
     let diff = StateDiff { store, id, from, to, patch };
-    super::value_of(&DiffView {
-        diff: diff.json(Values::Text(OPERATION_BYTES_MAX), OPERATIONS_MAX),
-        other_run: asked.other_run.as_deref(),
-        is_cut: diff.patch.operations.len() > OPERATIONS_MAX,
-        lines: lines(&before, &after),
-    })
+    let mut operations_max = OPERATIONS_MAX;
+    // Operations with long paths make a shorter patch.
+    loop {
+        let answer = super::value_of(&DiffView {
+            diff: diff.json(Values::Text(OPERATION_BYTES_MAX), operations_max),
+            other_run: asked.other_run.as_deref(),
+            is_cut: diff.patch.operations.len() > operations_max,
+            lines: lines(&before, &after),
+        })?;
+        if operations_max == 0 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
+            return Ok(answer);
+        }
+        operations_max /= 2;
+    }
 }
 
 /// Compares two JSON texts line by line, one value on each line.
@@ -94,6 +106,10 @@ fn lines(before: &str, after: &str) -> Lines {
         return Lines::LeftOut(LeftOut { left_out: larger });
     }
     let (before, after) = (indented(before), indented(after));
+    let count = before.lines().count() + after.lines().count();
+    if count > LINES_MAX || before.len() + after.len() > LINES_BYTES_MAX {
+        return Lines::LeftOut(LeftOut { left_out: larger });
+    }
     let compared = TextDiff::configure().timeout(COMPARED_FOR).diff_lines(&before, &after);
     let line = |change: similar::Change<&str>| Line {
         kind: match change.tag() {

@@ -10,7 +10,7 @@ use crate::report::Version;
 use crate::report::history::RecordJson;
 use crate::view::Timeline;
 use pleach::durable::{Checkpoint, RunRemote};
-use pleach::store::StoreError;
+use pleach::store::{RunFailure, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,22 +60,38 @@ pub(super) async fn page(source: &StoreSource, asked: &Timeline) -> Result<Value
         }
     };
     let mut found = read(&source.remote(&asked.run), first, last).await?;
-    let next = match asked.from {
+    let mut next = match asked.from {
         Some(_) => (last < info.head).then_some(last + 1),
         None => {
             found.reverse();
             (first > oldest && first <= last).then_some(first)
         }
     };
-    super::value_of(&TimelineJson {
-        version: Version,
-        store: source.store().name(),
-        id: &asked.run,
-        oldest_record: info.oldest,
-        record: info.head,
-        records: found.iter().map(EntryJson::of).collect(),
-        next,
-    })
+    // Records with long reasons make a shorter page.
+    loop {
+        let answer = super::value_of(&TimelineJson {
+            version: Version,
+            store: source.store().name(),
+            id: &asked.run,
+            oldest_record: info.oldest,
+            record: info.head,
+            records: found.iter().map(EntryJson::of).collect(),
+            next,
+        })?;
+        if found.len() <= 1 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
+            return Ok(answer);
+        }
+        found.truncate(found.len() / 2);
+        let last = found.last().map(number);
+        next = if asked.from.is_some() { last.map(|last| last + 1) } else { last };
+    }
+}
+
+fn number(found: &Found) -> u64 {
+    match found {
+        Ok(record) => record.sequence,
+        Err(damaged) => damaged.record,
+    }
 }
 
 /// Reads the records from `first` to `last`. Around damage, ever smaller ranges are read.
@@ -88,7 +104,11 @@ pub(super) async fn read(remote: &RunRemote, first: u64, last: u64) -> Result<Ve
         match remote.history(first, (last - first + 1) as usize).await {
             Ok(page) => {
                 let end = page.checkpoints.last().map(|record| record.sequence);
-                found.extend(page.checkpoints.into_iter().filter(|record| record.sequence <= last).map(Ok));
+                let checkpoints = page.checkpoints.into_iter().filter(|record| record.sequence <= last);
+                found.extend(checkpoints.map(|mut record| {
+                    record.failure = record.failure.map(RunFailure::shortened);
+                    Ok(record)
+                }));
                 // One call returns a limited number of bytes.
                 if let Some(end) = end.filter(|end| *end < last) {
                     ranges.push((end + 1, last));

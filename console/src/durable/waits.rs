@@ -173,7 +173,18 @@ struct RefusedJson<'a> {
 }
 
 pub(super) async fn page(source: &StoreSource, asked: &Waiting) -> Result<Value, Failure> {
-    let limit = asked.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1) as usize;
+    let mut limit = asked.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1) as usize;
+    // Large questions make a shorter page.
+    loop {
+        let answer = page_of(source, asked, limit).await?;
+        if limit == 1 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
+            return Ok(answer);
+        }
+        limit /= 2;
+    }
+}
+
+async fn page_of(source: &StoreSource, asked: &Waiting, limit: usize) -> Result<Value, Failure> {
     let (mut status, mut after) = match &asked.after {
         None => (RunStatus::Waiting, None),
         Some(cursor) => position(cursor)?,
@@ -188,7 +199,7 @@ pub(super) async fn page(source: &StoreSource, asked: &Waiting) -> Result<Value,
         // A run that nobody holds and that is running has no open wait, or will be driven soon.
         let may_wait = |run: &RunInfo| status == RunStatus::Waiting || run.owner.is_some();
         // A page of rows alone is cheap, but not free.
-        examined += page.runs.len().div_ceil(10);
+        examined += 1 + page.runs.len() / 10;
         for run in page.runs.into_iter().filter(may_wait) {
             examined += 1;
             let waits = source.waits().of(source, &run).await?;

@@ -95,6 +95,12 @@ impl From<AnyOperation> for PatchOperation {
     }
 }
 
+/// Returns whether two JSON strings have the same text. One with half of a surrogate pair has none.
+fn is_same_text(old: &str, new: &str) -> bool {
+    let text = |json| serde_json::from_str::<String>(json).ok();
+    text(old).is_some_and(|old| Some(old) == text(new))
+}
+
 impl JsonPatch {
     /// Returns the patch that turns the JSON text `before` into `after`. It is empty if both have
     /// the same values.
@@ -141,7 +147,7 @@ impl JsonPatch {
         match (kind(old), kind(new)) {
             (b'{', b'{') if depth < DEPTH_MAX => self.compare_objects(old, new, path, depth),
             (b'[', b'[') if depth < DEPTH_MAX => self.compare_arrays(old, new, path, depth),
-            (b'"', b'"') if serde_json::from_str::<String>(old)? == serde_json::from_str::<String>(new)? => Ok(()),
+            (b'"', b'"') if is_same_text(old, new) => Ok(()),
             _ => {
                 self.operations.push(PatchOperation::Replace { path: path.clone(), value: after.to_owned() });
                 Ok(())
@@ -150,8 +156,13 @@ impl JsonPatch {
     }
 
     fn compare_objects(&mut self, old: &str, new: &str, path: &mut String, depth: usize) -> Result<(), serde_json::Error> {
-        let old: BTreeMap<String, &RawValue> = serde_json::from_str(old)?;
-        let new: BTreeMap<String, &RawValue> = serde_json::from_str(new)?;
+        let members = |json| serde_json::from_str::<BTreeMap<String, &RawValue>>(json);
+        let (Ok(old), Ok(new)) = (members(old), members(new)) else {
+            // A key has half of a surrogate pair, so no path can name it.
+            let value = RawValue::from_string(new.to_string())?;
+            self.operations.push(PatchOperation::Replace { path: path.clone(), value });
+            return Ok(());
+        };
         let length = path.len();
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
             push_step(path, key);

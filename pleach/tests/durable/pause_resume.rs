@@ -87,7 +87,7 @@ fn c9_pause_reaches_a_run_whose_nodes_never_wait() {
         }
         RunRemote::new(&other, "r").pause().await.unwrap();
     }));
-    let run = graph.run(20_000).id("r").max_iterations(u64::MAX).checkpoint(&store);
+    let run = graph.run(20_000).id("r").max_iterations(u64::MAX).runtime(sim.runtime()).checkpoint(&store);
     let fault = sim.run(run.into_future()).unwrap_err();
     assert!(matches!(fault.fault(), RunFault::Paused { .. }), "{fault}");
     let info = sim.run(async { store.head("r").await }).unwrap();

@@ -63,7 +63,7 @@ impl Report<'_> {
     /// Returns a problem of this kind, without its consequences and advice.
     fn problem(&self, severity: Severity, kind: &str, detail: &str, title: String) -> Problem {
         let key = self.source.key.clone();
-        let detail = if detail.is_empty() { String::new() } else { format!(":{}", cut(detail, KEY_MAX)) };
+        let detail = if detail.is_empty() { String::new() } else { format!(":{}", short_key(detail)) };
         Problem {
             key: format!("{key}:{kind}{detail}"),
             severity,
@@ -135,6 +135,18 @@ impl Report<'_> {
             self.add(problem);
         }
     }
+}
+
+/// Returns a text that tells problems of one kind apart: a long one ends with a hash of the rest.
+fn short_key(detail: &str) -> String {
+    let short = cut(detail, KEY_MAX);
+    if short == detail {
+        return short;
+    }
+    // FNV-1a: the key is the same at the next look, and in the next process.
+    let hash =
+        detail.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{short}{hash:016x}")
 }
 
 /// Writes a count of runs: `3 runs`, `1,000 or more runs`.

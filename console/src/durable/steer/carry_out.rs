@@ -7,7 +7,7 @@
 //! | `done` | the change is stored |
 //! | `refused` | nothing was changed; the text says why |
 
-use super::json::checked;
+use super::json::{checked, checked_name};
 use super::{Found, find, guard, of_store};
 use crate::action::{Action, Outcome, RunOrder, StoreAction};
 use crate::durable::StoreSource;
@@ -45,11 +45,11 @@ async fn steer(source: &StoreSource, action: &StoreAction) -> Result<Outcome, Fa
         }
         RunOrder::Answer { key, value } => {
             let value = checked(value, "the answer")?;
-            confirmed(remote.resume_with(key, &*value), "the run took the answer").await
+            confirmed(remote.resume_with(checked_name(key, "the key of a question")?, &*value), "the run took the answer").await
         }
         RunOrder::Signal { name, value } => {
             let value = checked(value, "the value of the signal")?;
-            confirmed(remote.signal(name, &*value), "the run took the signal").await
+            confirmed(remote.signal(checked_name(name, "the name of a signal")?, &*value), "the run took the signal").await
         }
         RunOrder::Rewind { record } => {
             changed(remote.rewind_to(*record).await.map(Some), "the run was rewound; a worker continues it", None)

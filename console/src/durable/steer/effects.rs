@@ -8,8 +8,7 @@ const SHOWN_MAX: usize = 10;
 /// Returns one sentence for each consequence, the most important first.
 pub(super) fn sentences(preview: &RewindPreview) -> Vec<String> {
     let mut will = Vec::new();
-    let nodes = if preview.nodes.is_empty() { "its end".to_string() } else { preview.nodes.join(", ") };
-    will.push(format!("it continues after record {} at {nodes}", preview.record));
+    will.push(format!("it continues after record {} at {}", preview.record, places(&preview.nodes)));
     let effect = |one: &EffectPreview| format!("effect {} of {}", one.name, one.node);
     let wait = |one: &WaitPreview| format!("{} {} of {}", kind_of(one), one.key, one.node);
     let undo = |one: &UndoPreview| format!("the undo of {}", one.node);
@@ -25,6 +24,24 @@ pub(super) fn sentences(preview: &RewindPreview) -> Vec<String> {
         will.push("no recorded effect runs again".into());
     }
     will
+}
+
+/// Names the nodes at which a run continues, each once: `pack (40 times), send`.
+fn places(nodes: &[String]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for node in nodes {
+        match counts.iter_mut().find(|(known, _)| known == node) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((node, 1)),
+        }
+    }
+    let more = counts.len().saturating_sub(SHOWN_MAX);
+    let name = |(node, count): &(&str, usize)| if *count == 1 { node.to_string() } else { format!("{node} ({count} times)") };
+    let mut names: Vec<String> = counts.iter().take(SHOWN_MAX).map(name).collect();
+    if more > 0 {
+        names.push(format!("{more} more nodes"));
+    }
+    if names.is_empty() { "its end".to_string() } else { names.join(", ") }
 }
 
 /// Returns whether something happens again, or is lost for good.

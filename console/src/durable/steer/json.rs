@@ -1,7 +1,11 @@
 //! Values that people entered: JSON text, checked, and passed on with every digit.
 
 use crate::failure::Failure;
+use pleach::store::TEXT_BYTES_MAX;
 use serde_json::value::RawValue;
+
+/// The longest key or name in bytes. The store adds the kind of the message to it.
+const NAME_BYTES_MAX: usize = TEXT_BYTES_MAX - "signal/".len();
 
 /// Checks a JSON text, and leaves out the space around it. Numbers are not parsed.
 ///
@@ -15,6 +19,14 @@ pub(super) fn checked(text: &str, name: &str) -> Result<Box<RawValue>, Failure> 
             .advice("a text needs double quotes, and the last entry of a list or object has no comma")
     };
     serde_json::from_str::<&RawValue>(text).map(RawValue::to_owned).map_err(wrong)
+}
+
+/// Checks the key of a question, or the name of a signal. `what` begins the sentence of an error.
+pub(super) fn checked_name<'a>(name: &'a str, what: &str) -> Result<&'a str, Failure> {
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains('\0') {
+        return Ok(name);
+    }
+    Err(Failure::new("bad_request", format_args!("{what} must have 1 to {NAME_BYTES_MAX} bytes and no zero character")))
 }
 
 #[cfg(test)]

@@ -1,20 +1,23 @@
 //! [`plan`]: the consequences of each action, as sentences. Nothing is changed.
 
-use super::json::checked;
+use super::json::{checked, checked_name};
 use super::{Found, Subject, effects, find, guard, of_store};
 use crate::action::{Action, Plan, RunOrder};
-use crate::durable::StoreSource;
+use crate::durable::{StoreSource, value_of};
 use crate::failure::Failure;
 use crate::report::command::{of_run, quoted};
 use crate::report::preview::PreviewJson;
 use crate::report::text::{counted, cut};
 use pleach::durable::{JsonPatch, PatchOperation, RewindPreview, RewindTo, RunView, WaitView};
 use pleach::graph::RunFault;
-use pleach::store::{RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
+use pleach::store::{REASON_BYTES_MAX, RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
 use serde_json::value::RawValue;
 
 /// The largest value in bytes that a command line has. For a larger one it reads standard input.
 const ARGUMENT_BYTES_MAX: usize = 2 << 10;
+
+/// The most entries of each list of a preview.
+const LISTED_MAX: usize = 100;
 
 /// The most changes of a state that are listed, and the columns of each value.
 const CHANGES_MAX: usize = 5;
@@ -31,6 +34,7 @@ struct Consequences {
 
 pub(in crate::durable) async fn plan(source: &StoreSource, action: &Action) -> Result<Plan, Failure> {
     let action = of_store(action)?;
+    check_lengths(&action.order)?;
     let found = find(source, &action.run).await?;
     let consequences = match &found {
         Found::Damaged(reason) => of_damaged(&action.order, reason),
@@ -40,12 +44,47 @@ pub(in crate::durable) async fn plan(source: &StoreSource, action: &Action) -> R
     Ok(Plan {
         title: title(&action.run, &action.order),
         will,
-        preview: preview.as_ref().map(|preview| crate::durable::value_of(&PreviewJson::of(preview))).transpose()?,
+        preview: preview.map(shortened).as_ref().map(|preview| value_of(&PreviewJson::of(preview))).transpose()?,
         refusal,
         is_destructive,
         command: source.store().target().map(|store| command(store, &action.run, &action.order)),
         guard: guard(&action.order, &found),
     })
+}
+
+/// Refuses texts that no store takes, before they are repeated in a plan.
+fn check_lengths(order: &RunOrder) -> Result<(), Failure> {
+    let (name, text, bytes_max) = match order {
+        RunOrder::Fork { new, .. } => ("the id of the new run", new, TEXT_BYTES_MAX),
+        RunOrder::Cancel { cancel_reason } => ("the reason", cancel_reason, REASON_BYTES_MAX),
+        _ => return Ok(()),
+    };
+    let bytes = text.len();
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Failure::new("bad_request", format_args!("{name} has {bytes} bytes; at most {bytes_max}")))
+}
+
+/// Cuts the lists of a preview to what an answer has room for.
+fn shortened(mut preview: RewindPreview) -> RewindPreview {
+    let effects = [&mut preview.effects_again, &mut preview.effects_kept, &mut preview.effects_unknown];
+    let mut is_cut = effects.into_iter().fold(preview.is_cut, |is_cut, list| cut_list(list) || is_cut);
+    for list in [&mut preview.waits_again, &mut preview.waits_kept] {
+        is_cut |= cut_list(list);
+    }
+    for list in [&mut preview.undos_kept, &mut preview.undos_dropped] {
+        is_cut |= cut_list(list);
+    }
+    is_cut |= cut_list(&mut preview.nodes);
+    preview.is_cut = is_cut;
+    preview
+}
+
+fn cut_list<T>(list: &mut Vec<T>) -> bool {
+    let is_cut = list.len() > LISTED_MAX;
+    list.truncate(LISTED_MAX);
+    is_cut
 }
 
 fn title(run: &str, order: &RunOrder) -> String {
@@ -107,10 +146,12 @@ async fn of_subject(source: &StoreSource, subject: &Subject, order: &RunOrder) -
         RunOrder::Cancel { .. } => Ok(subject.cancel()),
         RunOrder::Answer { key, value } => {
             checked(value, "the answer")?;
+            checked_name(key, "the key of a question")?;
             Ok(subject.message(key, false))
         }
         RunOrder::Signal { name, value } => {
             checked(value, "the value of the signal")?;
+            checked_name(name, "the name of a signal")?;
             Ok(subject.message(name, true))
         }
         RunOrder::Rewind { record } => subject.rewind(source, *record).await,
@@ -331,7 +372,7 @@ async fn refused_id(source: &StoreSource, new: &str) -> Result<Option<String>, F
 /// Says how a new state differs from the stored one.
 fn changes(before: &str, after: &str) -> Vec<String> {
     let Ok(patch) = JsonPatch::between(before, after) else { return Vec::new() };
-    let shown = |path: &str| if path.is_empty() { "the whole state".to_string() } else { path.to_string() };
+    let shown = |path: &str| if path.is_empty() { "the whole state".to_string() } else { cut(path, CHANGE_WIDTH) };
     let change = |operation: &PatchOperation| match operation {
         PatchOperation::Add { path, value } => format!("the state gets {} = {}", shown(path), cut(value.get(), CHANGE_WIDTH)),
         PatchOperation::Replace { path, value } => {

@@ -34,8 +34,19 @@ pub enum Place {
 pub struct Fixture {
     pub source: StoreSource,
     pub store: AnyStore,
-    /// The folder of the file.
-    folder: Option<PathBuf>,
+    folder: Folder,
+}
+
+/// The folder of the file, if there is one.
+#[derive(Default)]
+struct Folder(Option<PathBuf>);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            drop(std::fs::remove_dir_all(folder));
+        }
+    }
 }
 
 impl Fixture {
@@ -46,9 +57,7 @@ impl Fixture {
                 let folder = std::env::temp_dir().join(format!("pleach-console-{}", fresh_name()));
                 std::fs::create_dir(&folder).unwrap();
                 let store = SqliteStore::open(folder.join("runs.db")).await.unwrap();
-                let mut fixture = Self::of(&store);
-                fixture.folder = Some(folder);
-                fixture
+                Self { folder: Folder(Some(folder)), ..Self::of(&store) }
             }
             #[cfg(feature = "postgres")]
             Place::Postgres => {
@@ -60,12 +69,16 @@ impl Fixture {
 
     pub fn of<S: Store + Clone>(store: &S) -> Self {
         let source = StoreSource::new("s0", NamedStore::new(store, "runs.db"));
-        Self { source, store: Arc::new(store.clone()), folder: None }
+        Self { source, store: Arc::new(store.clone()), folder: Folder::default() }
+    }
+
+    pub fn into_source(self) -> StoreSource {
+        self.source
     }
 
     /// The path of the file of a SQLite store.
     pub fn file(&self) -> PathBuf {
-        self.folder.as_ref().unwrap().join("runs.db")
+        self.folder.0.as_ref().unwrap().join("runs.db")
     }
 
     /// Changes the file behind the back of its store.
@@ -153,14 +166,6 @@ pub async fn stop(worker: RunningWorker) {
 fn with_store(mut value: Value) -> Value {
     value["store"] = json!("s0");
     value
-}
-
-impl Drop for Fixture {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            drop(std::fs::remove_dir_all(folder));
-        }
-    }
 }
 
 fn fresh_name() -> String {

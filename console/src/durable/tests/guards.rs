@@ -110,7 +110,7 @@ async fn k4_states_that_a_fork_cannot_take_are_refused_in_the_plan(fixture: Fixt
         assert_eq!(plan.refusal.is_none(), fixture.store.head(&new).await.is_ok(), "record {record}");
     }
     let plan = fixture.plan(fork(head, "branched", Some("[7]"))).await;
-    assert!(plan.refusal.as_deref().is_some_and(|why| why.contains("branch")), "{plan:?}");
+    assert!(plan.refusal.as_deref().is_some_and(|why| why.contains("more than one state")), "{plan:?}");
     assert!(fixture.plan(fork(head, "whole", None)).await.refusal.is_none());
     // A state of the wrong shape: the plan warns, the new run fails, the old one stays.
     let order = fork(1, "wrong", Some("{\"not\": \"a list\"}"));
@@ -138,10 +138,14 @@ async fn k4_states_that_a_fork_cannot_take_are_refused_in_the_plan(fixture: Fixt
         assert_eq!(plan.refusal.is_some(), outcome.is_err(), "record {record}: {plan:?}, {outcome:?}");
     }
     // A new id that cannot be one.
-    for new in [String::new(), "x".repeat(513), "a\0b".to_string(), "p".to_string()] {
-        let plan = fixture.plan(fork(1, &new, None)).await;
+    for new in ["", "a\0b", "p"] {
+        let plan = fixture.plan(fork(1, new, None)).await;
         assert!(plan.refusal.is_some(), "{new:?}");
     }
+    let long = "x".repeat(1 << 20);
+    assert_eq!(fixture.try_plan(fork(1, &long, None)).await.unwrap_err().code, "bad_request");
+    let cancel = json!({ "kind": "cancel", "run": "p", "cancel_reason": long });
+    assert_eq!(fixture.try_plan(cancel).await.unwrap_err().code, "bad_request");
 }
 
 fn hostile_ids() -> Vec<String> {

@@ -21,4 +21,6 @@ mod probe;
 
 mod guards;
 mod lists;
+mod sizes;
 mod steering;
+mod values;

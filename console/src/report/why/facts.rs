@@ -59,7 +59,17 @@ impl Facts {
             RunStatus::Compensated | RunStatus::CompensationFailed => failures_of_undo(&remote, &info).await?,
             _ => (None, None),
         };
-        let mut facts = Self { info, view, now, inbox, is_holder_alive, undone_for, undo_failed, others: None };
+        let (undone_for, undo_failed) = (undone_for.map(RunFailure::shortened), undo_failed.map(RunFailure::shortened));
+        let mut facts = Self {
+            info,
+            view: view.map(with_short_reasons),
+            now,
+            inbox,
+            is_holder_alive,
+            undone_for,
+            undo_failed,
+            others: None,
+        };
         if facts.is_due() && !facts.is_held() {
             facts.others = Some(others(store, &facts.info, now).await?);
         }
@@ -120,4 +130,11 @@ async fn others(store: &NamedStore, info: &RunInfo, now: Timestamp) -> Result<Ot
     // The newest run of that version is the first one.
     others.newer_version = newer.map(|run| (run.version, run.created)).next();
     Ok(others)
+}
+
+/// Cuts the reasons of failures to the length that a row of a run has. A node can return any text.
+fn with_short_reasons(mut view: RunView) -> RunView {
+    let failures = view.tokens.iter_mut().map(|token| &mut token.failure).chain([&mut view.failure]);
+    failures.for_each(|failure| *failure = failure.take().map(RunFailure::shortened));
+    view
 }
