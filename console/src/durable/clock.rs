@@ -20,6 +20,13 @@ impl StoreClock {
         Timestamp::from_millis(Timestamp::from(SystemTime::now()).as_millis().saturating_add(ahead))
     }
 
+    /// Sets how far the clock of the store is ahead, for the next minute.
+    #[cfg(test)]
+    pub(super) fn set_ahead(&self, ahead: Duration) {
+        let ahead = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), ahead));
+    }
+
     async fn ahead(&self, store: &NamedStore) -> i64 {
         let known = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, ahead)) = known.filter(|(at, _)| at.elapsed() < KEPT_FOR) {

@@ -62,7 +62,8 @@ impl Report<'_> {
     fn questions(&mut self, questions: &Questions) {
         self.findings.is_cut |= questions.is_cut;
         if questions.signals > 0 {
-            self.quiet(format!("{} wait for a signal", runs(questions.signals, questions.is_cut)));
+            let verb = waits(questions.signals, questions.is_cut);
+            self.quiet(format!("{} {verb} for a signal", runs(questions.signals, questions.is_cut)));
         }
         let Some((at, oldest)) = &questions.oldest else {
             self.quiet("No run waits for a person");
@@ -71,7 +72,7 @@ impl Report<'_> {
         let mut keys: Vec<_> = questions.keys.iter().collect();
         keys.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let keys: Vec<String> = keys.into_iter().take(KEYS_MAX).map(|(key, count)| format!("{key} ({count})")).collect();
-        let verb = if questions.count == 1 && !questions.is_cut { "waits" } else { "wait" };
+        let verb = waits(questions.count, questions.is_cut);
         let view = View::Waiting(Waiting { store: self.source.key.clone(), ..Waiting::default() });
         let command = self.command("runs list", "--status waiting");
         let problem = Problem {
@@ -112,6 +113,11 @@ impl Report<'_> {
         };
         self.add(problem);
     }
+}
+
+/// Returns the verb for a count of runs.
+fn waits(count: usize, is_cut: bool) -> &'static str {
+    if count == 1 && !is_cut { "waits" } else { "wait" }
 }
 
 impl Questions {

@@ -114,6 +114,11 @@ impl Fixture {
         self.source.text(&at).await
     }
 
+    /// Lets the console believe that it is later, for a minute.
+    pub fn later(&self, by: Duration) {
+        self.source.clock.set_ahead(by);
+    }
+
     pub async fn examine(&self) -> Findings {
         self.source.examine().await.unwrap()
     }

@@ -21,6 +21,8 @@ mod probe;
 
 mod guards;
 mod lists;
+mod problems;
+mod reads;
 mod sizes;
 mod steering;
 mod values;

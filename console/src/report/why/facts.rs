@@ -56,7 +56,11 @@ impl Facts {
         let now = store.now().await;
         let is_holder_alive = if info.owner.is_some() { store.is_holder_alive(&id).await? } else { None };
         let (undone_for, undo_failed) = match info.status {
-            RunStatus::Compensated | RunStatus::CompensationFailed => failures_of_undo(&remote, &info).await?,
+            RunStatus::Compensated | RunStatus::CompensationFailed => match failures_of_undo(&remote, &info).await {
+                // The rest of the explanation does not need the damaged record.
+                Err(StoreError::Damaged { .. }) => (None, None),
+                found => found?,
+            },
             _ => (None, None),
         };
         let (undone_for, undo_failed) = (undone_for.map(RunFailure::shortened), undo_failed.map(RunFailure::shortened));
