@@ -215,7 +215,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/story.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__story.js.gz"),
-        hash: "47cffaa06fafa9e1",
+        hash: "a7772691aaabe5c0",
     },
     Asset {
         path: "/assets/process/tree-rows.js",

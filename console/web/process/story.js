@@ -92,8 +92,7 @@ function Decision({ entry, process }) {
   const { directive, supervisor, strategy, delay_us: delay, window_us: windowUs, also = [] } = entry.decision ?? {};
   const limit = limitOf(entry.decision);
   return html`<${Step} title="Decided"><strong>${directive ? sentence(words(directive)) : visible(entry.text)}</strong>
-      ${supervisor && html` by <${Path} path=${supervisor} process=${process} />`}${strategy && html` · strategy ${words(strategy)}`}
-      ${directive && entry.text && html`<p class="note">${visible(entry.text)}</p>`}<//>
+      ${supervisor && html` by <${Path} path=${supervisor} process=${process} />`}${strategy && html` · strategy ${words(strategy)}`}<//>
     ${limit && html`<${Step} title="Limit"><${Pips} ...${limit} /> ${count(limit.used)} of ${count(limit.limit)}${windowUs ? ` in ${duration(windowUs)}` : ""}${limit.isExceeded ? html` <${Badge} tone="error">exceeded<//>` : ""}<//>`}
     ${delay > 0 && html`<${Step} title="Delay">${duration(delay)} before the start<//>`}
     ${also.length > 0 && html`<${Step} title="With it">${plural(also.length, "other member")} went down: ${also.map((other, index) => html`${index > 0 && ", "}<${Path} key=${other} path=${other} process=${process} />`)}<//>`}`;
