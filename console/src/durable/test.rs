@@ -204,6 +204,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn k4_test_of_a_finished_run_starts_its_last_node_again() {
+        let pass = |state: State| async move { Ok::<_, NodeError>(state) };
+        let graph = Graph::<State>::new("shop").add_node("reserve", pass).add_edge("reserve", END).set_entry("reserve");
+        let store = MemoryStore::new();
+        let state = State { amount: 1, card: "visa".to_string() };
+        graph.compile().unwrap().run(state).id("order-7").checkpoint(&store).await.unwrap();
+        let head = store.head("order-7").await.unwrap().head;
+        let test = asked(&StoreSource::new("s0", NamedStore::of(&store)), head).await.unwrap();
+        assert!(test["text"].as_str().unwrap().contains(".start_at(\"reserve\")"), "{test:#}");
+        assert_eq!(test["notes"][2], "The run ended at this record, so the test starts node reserve again.");
+    }
+
+    #[tokio::test]
     async fn k7_state_of_a_test_is_redacted_as_json() {
         let secret = r#"{"password":{"a":["hunter2"]}}"#;
         let mut test = asked(&failed(secret).await, 2).await.unwrap();

@@ -18,13 +18,17 @@ use pleach::inspect::{Health, HealthReason, MemberInfo, TopBy, TopRequest};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// How often the counts of all members are read, at most.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
 /// They are also not read again for this many times as long as it took.
 const WAIT_PER_COST: u32 = 20;
+
+/// How long that may take. If it takes longer, it is not tried again for [`UNCOUNTED_FOR`].
+const COUNTED_WITHIN: Duration = Duration::from_secs(3);
+const UNCOUNTED_FOR: Duration = Duration::from_secs(120);
 
 /// How many members with failures are looked at, and how many problems of that kind are listed.
 const FAILED_MAX: usize = 50;
@@ -77,9 +81,18 @@ pub(super) async fn examine(key: &str, link: &Arc<Link>, memory: &Memory) -> Res
         report.reason(reason, cause);
     }
     report.quiet_reasons(health.reasons());
-    let counted = memory.counted(&mut session).await?;
-    report.failing(&counted, health.reasons());
-    report.ledger(counted.ledger.as_ref());
+    match timeout(COUNTED_WITHIN, memory.counted(&mut session)).await {
+        Ok(counted) => {
+            let counted = counted?;
+            report.failing(&counted, health.reasons());
+            report.ledger(counted.ledger.as_ref());
+        }
+        // So large a tree is not counted at every look; what is known is shown.
+        Err(_) => {
+            memory.give_up_counting();
+            report.cut();
+        }
+    }
     memory.keep_times(&mut report.findings.problems);
     Ok(report.findings)
 }
@@ -153,7 +166,7 @@ impl Report<'_> {
             known.iter().any(|reason| matches!(reason, HealthReason::GaveUp { child, .. } if *child == member.path))
         };
         let failing: Vec<_> = counted.failing.iter().filter(|member| !is_known(member)).collect();
-        if failing.is_empty() {
+        if failing.is_empty() && !counted.is_cut {
             self.quiet("No actor has failed within the last minute");
         }
         self.findings.is_cut |= counted.is_cut || failing.len() > FAILING_MAX;
@@ -226,6 +239,12 @@ impl Memory {
         let counted = Counted { is_cut: failing.len() >= FAILED_MAX, failing, ledger, until };
         self.remembered().counted = Some(counted.clone());
         Ok(counted)
+    }
+
+    /// Remembers that the members are too many to be counted in time.
+    fn give_up_counting(&self) {
+        let until = Instant::now() + UNCOUNTED_FOR;
+        self.remembered().counted = Some(Counted { failing: Vec::new(), is_cut: true, ledger: None, until });
     }
 
     /// Gives each problem the time at which it was first found.

@@ -96,9 +96,7 @@ impl Report<'_> {
     /// What to do, in the words of the process, with the command for it if there is one.
     fn advice(&self, reason: &HealthReason) -> Option<Advice> {
         let command = match reason {
-            HealthReason::PoolShort { path, workers: 0, .. } | HealthReason::HandlerStuck { path, waits_for: None, .. } => {
-                self.command("restart", path)
-            }
+            HealthReason::PoolShort { path, workers: 0, .. } => self.command("restart", path),
             HealthReason::HandlerStuck { waits_for: Some(on), .. } => self.command("why", on),
             _ => None,
         };

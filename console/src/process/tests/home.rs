@@ -83,7 +83,10 @@ async fn k3_stuck_handler_names_what_it_waits_for_in_the_end() {
     let found = problems(&source, "handler_stuck").await;
     assert_eq!(found[0]["title"], "/user/bank does not finish a u32", "{found:#?}");
     assert_eq!(found[0]["so"], json!(["it handles nothing else"]));
-    assert_eq!(found[0]["do"][1]["text"], "Set a timeout in its handler, or restart it");
+    assert_eq!(
+        found[0]["do"][1]["text"],
+        "Set a timeout in its handler; a stop or restart waits for it, and only a cancel or a new process ends it"
+    );
     gate.close();
 }
 
