@@ -144,36 +144,52 @@ fn o9_rewind_and_delete_withdraw_the_report() {
     }
 }
 
-/// The wait ends without an answer: its node gives up, and works on.
-#[test]
-fn o9_wait_that_its_node_gives_up_withdraws_the_report() {
-    let gives_up = |cx: NodeContext, n: u32| async move {
-        let late = cx.sleep("late", Duration::from_secs(400));
+async fn work(cx: &NodeContext) {
+    for turn in 0..100 {
+        cx.sleep(format!("turn {turn}"), Duration::from_secs(2)).await;
+    }
+}
+
+/// Asks, gives up after 400 s, and works on: in the same node, or in the next one. In the second
+/// case the node does not even ask again when it continues.
+fn gives_up(in_next: bool) -> CompiledGraph<u32> {
+    let ask = move |cx: NodeContext, n: u32| async move {
+        let late = Box::pin(cx.sleep("late", Duration::from_secs(400)));
         let answer = cx.interrupt::<u32>("count", "how many?");
-        let n = match futures::future::select(answer, Box::pin(late)).await {
-            futures::future::Either::Left((more, _)) => n + more,
-            futures::future::Either::Right(_) => n,
-        };
-        for turn in 0..100 {
-            cx.sleep(format!("turn {turn}"), Duration::from_secs(2)).await;
+        if in_next {
+            drop(futures::future::select(late, answer).await);
+        } else {
+            drop(futures::future::select(answer, late).await);
+            work(&cx).await;
         }
         Ok::<_, String>(n)
     };
-    let graph = Graph::new("gives-up").add_node("ask", gives_up).add_edge("ask", END).set_entry("ask").compile().unwrap();
-    let sim = Sim::new(1);
-    let store = MemoryStore::on(sim.runtime());
-    let first = process(&sim, &store, &graph);
-    sim.run(async {
-        let remote = enqueue(&sim, &store, &graph, "x").await;
-        pass(&sim).await;
-        remote.resume_with("count", "none").await.unwrap();
-        sim.sleep(LOOKED).await;
-        assert_eq!(texts(&first.system).len(), 1, "it still waits");
-        sim.sleep(Duration::from_secs(300)).await;
-        assert!(store.head("x").await.unwrap().owner.is_some(), "it works on");
-        assert_eq!(texts(&first.system), [""; 0]);
-        drop(first.worker);
-    });
+    let works = |cx: NodeContext, n: u32| async move {
+        work(&cx).await;
+        Ok::<_, String>(n)
+    };
+    let graph = Graph::new("gives-up").add_node("ask", ask).add_node("works", works);
+    graph.add_edge("ask", "works").add_edge("works", END).set_entry("ask").compile().unwrap()
+}
+
+#[test]
+fn o9_wait_that_its_node_gives_up_withdraws_the_report() {
+    for in_next in [false, true] {
+        let (sim, graph) = (Sim::new(1), gives_up(in_next));
+        let store = MemoryStore::on(sim.runtime());
+        let first = process(&sim, &store, &graph);
+        sim.run(async {
+            let remote = enqueue(&sim, &store, &graph, "x").await;
+            pass(&sim).await;
+            remote.resume_with("count", "none").await.unwrap();
+            sim.sleep(LOOKED).await;
+            assert_eq!(texts(&first.system).len(), 1, "it still waits");
+            sim.sleep(Duration::from_secs(300)).await;
+            assert!(store.head("x").await.unwrap().owner.is_some(), "it works on");
+            assert_eq!(texts(&first.system), [""; 0], "in the next node: {in_next}");
+            drop(first.worker);
+        });
+    }
 }
 
 /// The same on a store with real time: refused, shown after a restart, answered.
