@@ -13,6 +13,8 @@
 //!
 //! - Messages can be sent from interrupts with `tell` and `try_send`. Neither waits.
 //! - Systems on several executors send messages to each other with the same addresses.
+//! - In an actor, sleep with [`Context::sleep`](pleach_core::Context::sleep). A timer of
+//!   `embassy-time` works only in a task of Embassy: most time drivers panic elsewhere.
 //! - Without `std` a panic stops the device. Failures are returned errors.
 //!
 //! # Examples

@@ -7,6 +7,7 @@
 //! - checks of the text: `promises`, `words`, `layers` (with `tokens`),
 //! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
 //! - the console's page: `vendor`, `assets`, and its tests in `console`,
+//! - `embedded` and `size`: programs for microcontrollers,
 //! - `demo`: kills the demo and checks that it recovers.
 //!
 //! The library has `step`, a check and its commands, `run`, which runs steps and reports them,
@@ -24,6 +25,7 @@ mod layers;
 mod msrv;
 mod packages;
 mod promises;
+mod size;
 mod suite;
 mod tokens;
 mod vendor;
@@ -49,6 +51,7 @@ cargo xtask console-soak [SECONDS]
 cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
                                --kills N (default 200), --store sqlite|postgres|both, --seed N,
                                --only mutants|exhaustive|random, --short
+cargo xtask embedded           build for four microcontrollers and run checks on emulated boards
 cargo xtask fuzz [SECONDS]     feed random and damaged input to every parser (default 60 s)
 cargo xtask layers             list imports of core and graph that break the order of rooms
 cargo xtask loom               run the loom models, deeper; LOOM_MAX_PREEMPTIONS=N sets how deep
@@ -57,6 +60,7 @@ cargo xtask postgres COMMAND.. run a command with a temporary PostgreSQL server,
                                `cargo test --all-features -p ..`
 cargo xtask promises           list each promise of SEMANTICS.md with the tests that prove it
 cargo xtask sim --seeds N      run the tests in release with N seeds each (default 10000)
+cargo xtask size               measure the flash and memory of small programs for Cortex-M
 cargo xtask vendor             fetch the modules of other projects that the console's page uses
 cargo xtask words [PATH..]     count words, names, long lines and short docs to rewrite;
                                --all lists every place
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         ["api"] => api::write(&root()),
         ["assets"] => assets::write(&root()),
         ["vendor"] => vendor::fetch(&root()).and_then(|()| assets::write(&root())),
+        ["embedded"] => embedded::run(&root()),
         ["fuzz"] => suite::fuzz_for(FUZZ_SECONDS_DEFAULT),
         ["fuzz", seconds] => suite::fuzz_for(seconds),
         ["layers"] => layers::check(&root()),
@@ -93,6 +98,7 @@ fn main() -> ExitCode {
         ["console-soak", seconds] => console::measure(&root(), "soak.mjs", &[seconds]),
         ["picture"] => demo::draw(),
         ["postgres", command @ ..] => postgres::with_server(command),
+        ["size"] => size::report(&root()).map(|text| print!("{text}")),
         ["words", arguments @ ..] => words::report(&root(), arguments).map(|text| print!("{text}")),
         ["help"] => {
             println!("{HELP}");

@@ -111,6 +111,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
     // Their tests run them as processes: against a receiver, and with signals.
     steps.push(Step::command("example otlp", &mut cargo(&["test", "--package", OTLP])));
     steps.push(Step::command("example service", &mut cargo(&["test", "--package", SERVICE])));
+    steps.push(at_root("embedded", root, embedded::check));
     // Outside of the workspace: a time driver of Embassy is chosen once for a whole build.
     steps.push(Step::command("example embassy-std", &mut embedded::host_example(root)));
     steps.push(Step::new("demo", demo::accounts_for_everything));
