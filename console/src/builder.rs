@@ -149,7 +149,8 @@ impl ConsoleBuilder {
     ///
     /// With [`allow_actions`](Self::allow_actions) its members can be stopped, restarted, suspended
     /// and resumed, except those below `/system`. [`inspector`](Self::inspector) allows fewer
-    /// actions, or the log level too.
+    /// actions, or the log level too. A system with an inspection socket is better shown through
+    /// [`socket`](Self::socket): its pages then have commands to copy.
     pub fn system(mut self, system: &System) -> Self {
         self.processes.push(Process::System {
             reading: Inspector::new(system, InspectOptions::in_memory()),

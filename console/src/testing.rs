@@ -41,6 +41,8 @@ pub(crate) struct Scripted {
     pub(crate) carried: Mutex<Vec<(Action, String)>>,
     /// The text of every value.
     pub(crate) text: Mutex<String>,
+    /// A view that fails.
+    pub(crate) fails: Mutex<Option<&'static str>>,
     /// How long it takes to answer.
     pub(crate) delay: Mutex<Duration>,
 }
@@ -68,11 +70,15 @@ impl Source for Scripted {
         json!({ "key": self.key, "name": "scripted" })
     }
 
-    fn view<'a>(&'a self, _view: &'a View) -> Answer<'a, Value> {
+    fn view<'a>(&'a self, view: &'a View) -> Answer<'a, Value> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async {
+        Box::pin(async move {
             let delay = *self.delay.lock().unwrap();
             sleep(delay).await;
+            let name = serde_json::to_value(view).unwrap()["view"].clone();
+            if self.fails.lock().unwrap().is_some_and(|fails| name == fails) {
+                return Err(Failure::new("timed_out", format_args!("the view {name} took too long")));
+            }
             let value = self.value.lock().unwrap().clone();
             match value {
                 Value::String(text) if text == "panic" => panic!("the source panicked"),
@@ -88,7 +94,11 @@ impl Source for Scripted {
     }
 
     fn text<'a>(&'a self, _at: &'a ValueAt) -> Answer<'a, String> {
-        Box::pin(async { Ok(self.text.lock().unwrap().clone()) })
+        Box::pin(async {
+            let text = self.text.lock().unwrap().clone();
+            assert_ne!(text, "panic", "the source panicked");
+            Ok(text)
+        })
     }
 
     fn plan<'a>(&'a self, _action: &'a Action) -> Answer<'a, Plan> {

@@ -193,6 +193,16 @@ fn check_markup(html: &str) {
     assert!(open.is_empty(), "{open:?}");
 }
 
+/// Fails if two parts have the same name for readers of a screen.
+fn check_labels(html: &str) {
+    let labels = html.split("aria-label=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut labels: Vec<&str> = labels.collect();
+    let count = labels.len();
+    labels.sort_unstable();
+    labels.dedup();
+    assert!(count > 3 && labels.len() == count, "{count} parts have {} names: {labels:?}", labels.len());
+}
+
 async fn incident(view: Value, answer: Value) -> String {
     let server = Server::new();
     server.source.set(answer.clone());
@@ -205,6 +215,7 @@ async fn k8_an_incident_of_a_run_says_what_happened() {
     let run = json!({ "view": "run", "store": "s0", "run": "order-7" });
     let html = incident(run, everything()).await;
     check_markup(&html);
+    check_labels(&html);
     for said in [
         "<h1>Run order-7</h1>",
         "<span class=\"bad\">Failed</span>",
@@ -231,6 +242,7 @@ async fn k8_an_incident_of_a_member_says_what_happened() {
     let member = json!({ "view": "member", "process": "p0", "path": "/user/till" });
     let html = incident(member, everything()).await;
     check_markup(&html);
+    check_labels(&html);
     for said in [
         "<h1>Actor /user/till</h1>",
         "It is stuck",
@@ -286,6 +298,17 @@ async fn k8_an_incident_says_which_view_failed() {
     let html = text_of(download(&server, &json!({ "view": "member", "process": "p0", "path": "/user/till" }), "").await).await;
     check_markup(&html);
     assert!(html.contains("Nothing is known to be wrong"));
+    for (view, said) in
+        [("story", "The story:"), ("failures", "Failures:"), ("tree", "The tree:"), ("not_well", "Members that")]
+    {
+        *server.source.fails.lock().unwrap() = Some(view);
+        let html =
+            text_of(download(&server, &json!({ "view": "member", "process": "p0", "path": "/user/till" }), "").await).await;
+        let missing = html.split("<h2>What is not on this page</h2>").nth(1).unwrap();
+        let text = format!("the view &quot;{view}&quot; took too long");
+        assert!(missing.contains(&text) && missing.contains(said), "{view}: {missing}");
+    }
+    *server.source.fails.lock().unwrap() = None;
     server.source.set(json!("it is gone"));
     let failed = download(&server, &json!({ "view": "member", "process": "p0", "path": "/user/till" }), "").await;
     assert_eq!(failed.status(), StatusCode::BAD_GATEWAY);

@@ -79,6 +79,21 @@ impl Markup {
         Self(html.to_string())
     }
 
+    /// Gives the tables and texts of a section names of their own: readers of a screen list them.
+    pub(super) fn named(self, section: &'static str) -> Self {
+        let mut html = self.0;
+        for kind in ["Table", "Text"] {
+            let unnamed = format!("aria-label=\"{kind}\"");
+            let mut number = 0;
+            while let Some(at) = html.find(&unnamed) {
+                number += 1;
+                let name = format!("aria-label=\"{kind} {number} of: {}\"", escaped(section));
+                html.replace_range(at..at + unnamed.len(), &name);
+            }
+        }
+        Self(html)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

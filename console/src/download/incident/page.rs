@@ -41,7 +41,7 @@ impl Page {
     /// Adds a section, unless it is empty.
     pub(super) fn section(&mut self, title: &'static str, content: Markup) {
         if !content.is_empty() {
-            self.sections.push((title, content));
+            self.sections.push((title, content.named(title)));
         }
     }
 

@@ -142,6 +142,10 @@ async fn k7_a_panic_in_a_view_does_not_end_the_console() {
             assert_eq!((status, &answer["error"]["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("internal")), "{route}");
         }
     }
+    *server.store.text.lock().unwrap() = "panic".to_string();
+    let q = escaped(br#"{"view":"value","store":"s0","run":"r"}"#);
+    let (status, answer) = server.ask("GET", &format!("/api/download?q={q}"), Value::Null).await;
+    assert_eq!((status, &answer["error"]["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("internal")));
     server.source.set(json!({ "members": [] }));
     let again = server.ask("POST", "/api/view", json!({ "view": "not_well", "process": "p0" })).await;
     assert_eq!(again, (StatusCode::OK, json!({ "members": [] })));
