@@ -18,6 +18,9 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("%{byte:02x}")).collect()
 }
 
+/// The most bytes that fit in an address when each is escaped.
+const ADDRESS_MAX: usize = 20_000;
+
 const VIEWS: [&str; 21] = [
     "home",
     "tree",
@@ -91,13 +94,15 @@ proptest! {
     #[test]
     fn k7_random_views_get_a_typed_answer(view in any_view()) {
         let runtime = runtime();
-        let (single, posted) = runtime.block_on(async {
-            let server = Server::new();
-            let q = format!("/api/view?q={}", escaped(view.to_string().as_bytes()));
-            (server.ask("GET", &q, Value::Null).await, server.ask("POST", "/api/view", view.clone()).await)
-        });
-        check(single.0, &single.1)?;
-        prop_assert_eq!(single, posted, "a posted view is the same");
+        let text = view.to_string();
+        let posted = runtime.block_on(async { Server::new().ask("POST", "/api/view", view).await });
+        check(posted.0, &posted.1)?;
+        // A longer address is no address: `k7_a_real_socket_refuses_what_is_too_large`.
+        if text.len() < ADDRESS_MAX {
+            let q = format!("/api/view?q={}", escaped(text.as_bytes()));
+            let single = runtime.block_on(async { Server::new().ask("GET", &q, Value::Null).await });
+            prop_assert_eq!(single, posted, "a posted view is the same");
+        }
     }
 
     #[test]
