@@ -95,3 +95,20 @@ for (const [what, route] of [["run", "/run?store=s0&run=failed-00"], ["subtree",
     await window.close();
   });
 }
+
+for (const [what, route, part] of [
+  ["failure", "/member?process=p0&path=/user/shop/stock", /shelf|\/user\/shop\/stock/],
+  ["record", "/run?store=s0&run=failed-00&tab=timeline&record=2", /failed-00/],
+]) {
+  test(`k4_a_${what}_is_copied_as_a_test_in_rust`, async () => {
+    const window = await openWindow(browser, { permissions: ["clipboard-read", "clipboard-write"] });
+    const page = await open(window, program.url, route);
+    await page.getByRole("button", { name: "Copy as test" }).first().click();
+    await page.locator("dialog").getByRole("button", { name: "Copy the test" }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(copied, /#\[(tokio::|pleach::)?test/);
+    assert.match(copied, part);
+    assert.ok(!copied.includes(program.secret), "a secret is in the test");
+    await window.close();
+  });
+}

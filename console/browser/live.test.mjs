@@ -1,7 +1,7 @@
 // The stream of the browser: shared by its tabs, quiet when hidden, and right again after a pause.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 import { launch, open, openWindow } from "./support/browser.mjs";
 import { Proxy } from "./support/proxy.mjs";
 import { eventually, site } from "./support/site.mjs";
@@ -12,6 +12,12 @@ const FAILING = "/member?process=p0&path=/user/shop/stock";
 let browser;
 let program;
 let proxy;
+
+// A test that fails must not leave its streams to the next one.
+afterEach(async () => {
+  proxy.mend();
+  for (const window of browser.contexts()) await window.close();
+});
 
 before(async () => {
   program = await site();
@@ -63,21 +69,64 @@ test("k6_a_hidden_tab_asks_for_nothing", async () => {
   await window.close();
 });
 
+/** The failures in the story of the page, oldest first: the numbers in their reasons. */
+const shelves = (page) => page.evaluate(() => [...document.querySelectorAll(".episode-reason")].flatMap((reason) => [...reason.innerText.matchAll(/shelf (\d+) is empty/g)].map(([, number]) => Number(number))).sort((one, other) => one - other));
+
+/** Fails if a number is missing or there twice. */
+function assertWhole(numbers) {
+  const faults = numbers.filter((number, index) => index > 0 && number !== numbers[index - 1] + 1);
+  assert.deepEqual(faults, [], `failures are missing or doubled among ${numbers}`);
+}
+
+/** Cuts the connection of a page, lets `meanwhile` pass, and checks that the story is whole again. */
+async function assertWholeAfter(page, meanwhile, afterwards = async () => {}) {
+  await eventually(async () => (await connection(page)).includes("Connected") && (await shelves(page)).length > 0, "the page shows failures");
+  const newest = Math.max(...(await shelves(page)));
+  proxy.cut();
+  await eventually(async () => (await connection(page)).includes("Disconnected"), "the page says that it is not connected");
+  await meanwhile();
+  proxy.mend();
+  await afterwards();
+  await eventually(async () => (await connection(page)).includes("Connected") && Math.max(...(await shelves(page))) > newest + 1, "the page shows newer failures", 40);
+  assertWhole(await shelves(page));
+}
+
 test("k6_after_a_pause_nothing_is_missing_or_doubled", async () => {
   const window = await openWindow(browser);
   const page = await open(window, proxy.url, FAILING);
-  await eventually(async () => (await connection(page)).includes("Connected"), "the tab is connected");
-  const shelves = () => page.evaluate(() => [...document.querySelector("main").innerText.matchAll(/shelf (\d+) is empty/g)].map(([, number]) => Number(number)));
-  await eventually(async () => (await shelves()).length > 0, "the page shows failures");
-  proxy.cut();
-  await eventually(async () => (await connection(page)).includes("Disconnected"), "the page says that it is not connected");
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
-  proxy.mend();
-  const newest = Math.max(...(await shelves()));
-  await eventually(async () => (await connection(page)).includes("Connected") && Math.max(...(await shelves())) > newest, "the page shows newer failures");
-  const seen = [...new Set(await shelves())].sort((one, other) => one - other);
-  const gaps = seen.filter((number, index) => index > 0 && number !== seen[index - 1] + 1);
-  assert.deepEqual(gaps, [], `failures are missing among ${seen}`);
+  await assertWholeAfter(page, () => new Promise((resolve) => setTimeout(resolve, 4_000)));
+  await window.close();
+});
+
+/** A window whose tabs have no shared worker, and a clock that can be moved. */
+async function withoutWorkers() {
+  const window = await openWindow(browser);
+  await window.addInitScript(() => delete globalThis.SharedWorker);
+  return window;
+}
+
+test("k6_after_a_minute_without_connection_nothing_is_missing_or_doubled", async () => {
+  // In a shared worker the clock cannot be moved.
+  const window = await withoutWorkers();
+  await window.clock.install();
+  const page = await open(window, proxy.url, FAILING);
+  const minute = async () => {
+    for (let step = 0; step < 6; step += 1) await page.clock.runFor(10_000);
+    assert.match(await connection(page), /Disconnected/);
+  };
+  await assertWholeAfter(page, minute, () => page.clock.runFor(10_000));
+  await window.close();
+});
+
+test("k6_tabs_without_shared_workers_share_one_stream_too", async () => {
+  const window = await withoutWorkers();
+  const first = await open(window, proxy.url, TREE);
+  const second = await open(window, proxy.url, FAILING);
+  for (const page of [first, second]) await eventually(async () => (await connection(page)).includes("Connected"), "the tab is connected");
+  assert.equal(proxy.streams, 1);
+  await first.close();
+  const newest = Math.max(...(await shelves(second)));
+  await eventually(async () => Math.max(...(await shelves(second))) > newest, "another tab reads the stream on");
   await window.close();
 });
 
