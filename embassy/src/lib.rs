@@ -64,6 +64,11 @@ mod driver;
 mod signal;
 mod watchdog;
 
+/// The chapter of the book about devices, whose program is compiled as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/devices.md")]
+struct DevicesChapter;
+
 pub use clock::EmbassyClock;
 pub use driver::{RUNTIMES_MAX, dispatcher, start, start_send};
 pub use signal::SignalStream;

@@ -31,7 +31,7 @@ pub struct Board {
     layout: &'static str,
 }
 
-/// A Cortex-M3 runs the code of a Cortex-M0 too. So the board of `thumbv6m` is one with enough memory.
+/// A Cortex-M3 runs the code of a Cortex-M0 too. So `thumbv6m` has a board with enough memory.
 pub const BOARDS: [Board; 4] = [
     Board { target: "thumbv6m-none-eabi", emulator: &["qemu-system-arm", "-M", "mps2-an385"], layout: "mps2" },
     Board { target: "thumbv7m-none-eabi", emulator: &["qemu-system-arm", "-M", "mps2-an385"], layout: "mps2" },
@@ -61,7 +61,7 @@ const CHECKED: [&str; 10] = [
 const EXAMPLE_PRINTS: [&str; 4] =
     ["restart in 20ms", "the mean of 20 readings is 21", "supervisor /user/sensors gave up", "the watchdog resets the board"];
 
-/// Builds all programs for boards and runs those that an emulator can run.
+/// Builds all programs for boards and runs them, except the one for the RP2040.
 pub fn run(root: &Path) -> Outcome {
     let tools = Tools::find()?;
     for board in &BOARDS {
@@ -78,8 +78,8 @@ pub fn run(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: the pointers of targets without compare-and-swap, on this machine.
-/// Then the boards, if a toolchain and the emulators are there.
+/// The step of `cargo xtask test`: on this machine, the pointers of targets without
+/// compare-and-swap. Then the boards, if a toolchain and the emulators are there.
 pub fn check(root: &Path) -> Outcome {
     let mut portable =
         cargo(&["test", "--package", "pleach-core", "--package", "pleach-embassy", "--lib", "--test", "embassy"]);

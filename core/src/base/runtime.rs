@@ -5,10 +5,10 @@
 
 #[cfg(feature = "std")]
 use crate::base::handler_faults::HandlerFaults;
+#[cfg(feature = "std")]
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use alloc::boxed::Box;
-#[cfg(feature = "std")]
-use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Waker;

@@ -6,8 +6,8 @@
 //! - Two sensors send readings to a worker. One of them fails at first, and restarts with a growing
 //!   delay until its bus works.
 //! - A thread plays an interrupt: it sends button presses through a channel of `embassy-sync`.
-//! - The second press breaks the bus permanently. The supervisor gives up, the sensor reports no more,
-//!   and the watchdog is not fed. A board would reset now; the example ends.
+//! - The second press breaks the bus permanently. The supervisor gives up, the sensor reports no
+//!   more, and the watchdog is not fed. A board would reset now; the example ends.
 
 mod sensor;
 mod worker;

@@ -3,7 +3,7 @@
 //! | build | implementation | why |
 //! |---|---|---|
 //! | with `std` | the B-trees of `alloc` | logarithmic, whatever the size |
-//! | without `std` | `vectors`: sorted vectors | a tenth of the code for each type, and less memory |
+//! | without `std` | `vectors`: sorted vectors | a tenth of the code per type, less memory |
 //!
 //! [`sort_by_key`] is the sort of `core` with `std`, and a heap sort without.
 //!
