@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "2dfd3aad1608b883",
+        hash: "9983c2e34088ef36",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -269,7 +269,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/deploy.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__deploy.js.gz"),
-        hash: "296e41a3e8b2b46f",
+        hash: "ce80333431052a10",
     },
     Asset {
         path: "/assets/runs/diff-model.js",

@@ -19,16 +19,17 @@ export function Page() {
   const [previous, setPrevious] = useState("");
   if (!key) return html`<${NoStore} title="Deploy check" />`;
   const query = { view: "deploy", store: key, ...(graphs && { graphs }), ...(previous && { previous }) };
+  const hasGraphs = graphs !== "" || known > 0;
   const words = ["pleach", "check", target ?? "STORE", "--graphs", "graphs.json", ...(previous ? ["--previous", "previous.json"] : [])];
-  return html`<${StoreHead} title="Deploy check" query=${query} command=${command(...words)}>
+  return html`<${StoreHead} title="Deploy check" query=${hasGraphs && query} command=${command(...words)}>
       <p class="run-lead">Which unfinished runs would a new program not serve?</p><//>
     <div class="exports">
       <${Export} id="graphs" title="The new program" about=${html`The JSON of <code class="code">Worker::exports</code>. ${known > 0 && "Without it, the graphs of the running program are checked."}`} text=${graphs} onText=${setGraphs} />
       <${Export} id="previous" title="The present program" about="Optional. Also finds runs whose course changes." text=${previous} onText=${setPrevious} />
     </div>
-    ${graphs === "" && !known
-      ? html`<${Empty} icon="deploy" title="Give the graphs of the new program" text="The console then says which unfinished runs it would not serve, and why. Nothing is changed." />`
-      : html`<${Report} query=${query} by=${graphs ? "the program of this export" : "the running program"} />`}`;
+    ${hasGraphs
+      ? html`<${Report} query=${query} by=${graphs ? "the program of this export" : "the running program"} />`
+      : html`<${Empty} icon="deploy" title="Give the graphs of the new program" text="The console then says which unfinished runs it would not serve, and why. Nothing is changed." />`}`;
 }
 
 /** A field that takes a file, a dropped file or pasted text. */
