@@ -79,7 +79,8 @@ impl Level {
         let entry = |(key, value): (Key<'_>, &RawValue)| {
             let (text, mut key) = (value.get(), key.text());
             if key.len() > KEY_BYTES_MAX {
-                key.truncate(key.floor_char_boundary(KEY_BYTES_MAX));
+                let end = (0..=KEY_BYTES_MAX).rev().find(|end| key.is_char_boundary(*end)).unwrap_or_default();
+                key.truncate(end);
                 key.push('…');
             }
             let (kind, bytes) = (kind_of(text), text.len());

@@ -151,7 +151,8 @@ async fn k4_states_that_a_fork_cannot_take_are_refused_in_the_plan(fixture: Fixt
 fn hostile_ids() -> Vec<String> {
     let odd =
         ["<script>alert(1)</script>", "../../etc/passwd", "a b", "-", "'", "\"", "`$(id)`", "\\", "\u{1b}[31m", "a\nb", "%00"];
-    let more = ["=1+1", "~", "#", "\u{202e}x", "é😀", "a/b?c=d&e#f", "{}", "null", "*", "!x", "\u{feff}", "\u{7f}\u{9b}", "​"];
+    let more =
+        ["=1+1", "~", "#", "\u{202e}x", "é😀", "a/b?c=d&e#f", "{}", "null", "*", "!x", "\u{feff}", "\u{7f}\u{9b}", "\u{200b}"];
     odd.iter().chain(&more).map(ToString::to_string).chain(["x".repeat(512)]).collect()
 }
 
