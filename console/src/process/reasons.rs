@@ -8,7 +8,7 @@ use crate::process::history::{time, unix_micros};
 use crate::process::link::Session;
 use crate::report::times::short;
 use pleach::actor::ActorPath;
-use pleach::inspect::{HealthReason, Why};
+use pleach::inspect::{Activity, HealthReason, Why};
 use std::time::Duration;
 
 /// What is said if no reason of a kind was found.
@@ -19,6 +19,9 @@ pub(super) const QUIET: [(&str, &str); 5] = [
     ("handler_stuck", "No handler is stuck"),
     ("unhandled_failures", "No failure is unhandled"),
 ];
+
+/// Why the mailbox of a suspended member is full.
+const SUSPENDED: &str = "it is suspended: it handles nothing until it is resumed";
 
 /// How many members of a chain of waits a cause names.
 const CHAIN_NAMED_MAX: usize = 5;
@@ -49,14 +52,18 @@ pub(super) async fn deepest_cause(session: &mut Session<'_>, reason: &HealthReas
 }
 
 fn cause_of(why: &Why) -> Option<String> {
-    let last = why.chain.last().filter(|_| why.chain.len() > 1)?;
+    let last = why.chain.last()?;
+    if why.chain.len() < 2 {
+        return (last.activity == Activity::Suspended).then(|| SUSPENDED.to_string());
+    }
     let mut names: Vec<String> = why.chain.iter().map(|member| member.path.to_string()).collect();
     if why.is_cycle {
         names.extend(names.first().cloned());
         return Some(format!("they wait for each other: {}", shown(&names)));
     }
-    let does = match last.handling_for() {
-        Some(handling) => format!("handles one message for {}", short(handling)),
+    let does = match last.actor.as_ref().filter(|_| last.handling_for().is_some()) {
+        Some(actor) => format!("does not finish a {}", actor.message_type),
+        None if last.activity == Activity::Suspended => "is suspended".to_string(),
         None => "does not answer".to_string(),
     };
     Some(format!("it waits for {}, which {does}", shown(&names[1..])))
@@ -88,6 +95,10 @@ impl Report<'_> {
             HealthReason::UnhandledFailures { count, .. } => problem.count = *count,
             HealthReason::Reported { key, .. } => problem.key = format!("{}:{key}", problem.key),
             _ => {}
+        }
+        if problem.cause.as_deref() == Some(SUSPENDED) {
+            let command = self.command("resume", &path_of(reason));
+            problem.advice.push(Advice { text: "Resume it".to_string(), view: None, command });
         }
         problem.advice.extend(self.advice(reason));
         self.add(problem);

@@ -90,6 +90,24 @@ async fn k3_stuck_handler_names_what_it_waits_for_in_the_end() {
     gate.close();
 }
 
+#[tokio::test(start_paused = true)]
+async fn k3_full_mailbox_of_a_suspended_actor_is_to_be_resumed() {
+    let folder = Folder::new();
+    let system = folder.system();
+    let source = ProcessSource::of_socket("p0", folder.socket());
+    let cash = system.spawn_started("cash", till().mailbox(Mailbox::bounded(2))).await.unwrap();
+    cash.any().suspend().unwrap();
+    for _ in 0..2 {
+        cash.tell(1).unwrap();
+    }
+    problems(&source, "mailbox_full").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let found = problems(&source, "mailbox_full").await;
+    assert_eq!(found[0]["title"], "The mailbox of /user/cash is full", "{found:#?}");
+    assert_eq!(found[0]["cause"], "it is suspended: it handles nothing until it is resumed");
+    assert_eq!(found[0]["do"][1]["command"], format!("pleach resume {} /user/cash", folder.socket().display()));
+}
+
 #[tokio::test]
 async fn k3_reported_problem_and_end_of_the_system_are_shown() {
     let folder = Folder::new();
