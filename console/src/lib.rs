@@ -10,6 +10,7 @@
 //! | `sources`, `home` | the processes and stores of a console; what is wrong in them |
 //! | `process` | the source of a running process |
 //! | `durable` | the source of a store with durable runs |
+//! | `tree_runs` | links from members that drive runs to the stores |
 //! | `view`, `limits` | what the page can ask for, its parameters and their limits |
 //! | `orders` | actions: what will happen, whether it may happen, what happened |
 //! | `redact` | what is hidden in everything that leaves the console |
@@ -48,6 +49,7 @@ mod settings;
 mod source;
 mod sources;
 mod stream;
+mod tree_runs;
 mod view;
 mod viewer;
 

@@ -37,6 +37,13 @@ pub(crate) trait Source: Send + Sync + 'static {
         Box::pin(async { Err(Failure::new("not_possible", text)) })
     }
 
+    /// Returns whether there is a run with this id, from a look that may be some seconds old. Only
+    /// stores have runs.
+    fn has_run<'a>(&'a self, run: &'a str) -> Answer<'a, bool> {
+        let _ = run;
+        Box::pin(async { Ok(false) })
+    }
+
     /// Examines the source for the home page. An error becomes a problem of the kind `unreachable`.
     fn examine(&self) -> Answer<'_, Findings>;
 

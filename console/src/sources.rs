@@ -6,6 +6,7 @@
 use crate::failure::Failure;
 use crate::home;
 use crate::source::Source;
+use crate::tree_runs;
 use crate::view::View;
 use serde_json::{Value, json};
 use std::future::Future;
@@ -43,7 +44,12 @@ impl Sources {
             };
         };
         let (source, view) = (Arc::clone(self.find(key)?), view.clone());
-        alone(async move { source.view(&view).await }).await
+        let has_members = matches!(view, View::Tree(_) | View::Top(_) | View::NotWell(_) | View::Member(_));
+        let mut answer = alone(async move { source.view(&view).await }).await?;
+        if has_members {
+            tree_runs::link(&self.stores, &mut answer).await;
+        }
+        Ok(answer)
     }
 
     /// Returns what is known about each source, without asking it.

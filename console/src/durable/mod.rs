@@ -12,6 +12,7 @@
 //! | `workers` | leases, takeovers, unserved runs |
 //! | `deploy`, `graph` | checks and drawings of exported graphs |
 //! | `test` | a test in Rust that continues a run |
+//! | `known_runs` | whether the store has a run, for the tree of a process |
 //! | `clock` | the clock of the store |
 //! | `examine` | what is wrong now, for the home page |
 //! | `steer` | what actions on runs would do, and doing them |
@@ -29,6 +30,7 @@ mod deploy;
 mod examine;
 mod failure;
 mod graph;
+mod known_runs;
 mod level;
 mod merged;
 mod run;
@@ -50,6 +52,7 @@ use crate::source::{Answer, Findings, Source};
 use crate::view::{ValueAt, View};
 use clock::StoreClock;
 use graph::Layouts;
+use known_runs::KnownRuns;
 use pleach::durable::{GraphExport, RunRemote};
 use pleach::store::Timestamp;
 use serde::Serialize;
@@ -72,6 +75,7 @@ pub(crate) struct StoreSource {
     layouts: Layouts,
     waits: WaitCache,
     clock: StoreClock,
+    known_runs: KnownRuns,
     /// Why the store could not be reached the last time.
     problem: Mutex<Option<String>>,
 }
@@ -94,6 +98,7 @@ impl StoreSource {
             layouts: Layouts::default(),
             waits: WaitCache::default(),
             clock: StoreClock::default(),
+            known_runs: KnownRuns::default(),
             problem: Mutex::default(),
         }
     }
@@ -181,6 +186,10 @@ impl Source for StoreSource {
 
     fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, String> {
         Box::pin(async move { self.note(state::text(self, at).await) })
+    }
+
+    fn has_run<'a>(&'a self, run: &'a str) -> Answer<'a, bool> {
+        Box::pin(self.known_runs.has(&self.store, run))
     }
 
     fn examine(&self) -> Answer<'_, Findings> {
