@@ -140,6 +140,16 @@ impl Server {
     pub(crate) fn redacting(settings: Settings, redaction: Redaction) -> Self {
         let (source, store) = (Scripted::new("p0"), Scripted::new("s0"));
         let sources = Sources { processes: vec![Arc::clone(&source) as _], stores: vec![Arc::clone(&store) as _] };
+        Self::of(settings, redaction, sources, source, store)
+    }
+
+    /// A server of these sources.
+    pub(crate) fn showing(sources: Sources) -> Self {
+        let settings = Settings { allows_actions: true, ..Settings::default() };
+        Self::of(settings, Redaction::new(), sources, Scripted::new(""), Scripted::new(""))
+    }
+
+    fn of(settings: Settings, redaction: Redaction, sources: Sources, source: Arc<Scripted>, store: Arc<Scripted>) -> Self {
         let guard = Guard { token: Token::random().unwrap(), hosts: Vec::new(), is_loopback: true, scheme: "http" };
         let api = Api::new(settings, guard, sources, redaction);
         Self { router: router(Arc::clone(&api)), api, connections: Connections::new(8), source, store }

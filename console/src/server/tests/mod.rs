@@ -7,9 +7,11 @@
 //! | `crowds` | many, slow and silent connections |
 //! | `tls` | TLS, and addresses that other machines can reach |
 //! | `hostile` | random and hostile parameters, panics |
+//! | `real` | random parameters of a real system and real runs |
 
 mod crowds;
 mod hostile;
+mod real;
 mod routes;
 mod sockets;
 #[cfg(feature = "tls")]
