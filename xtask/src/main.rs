@@ -43,7 +43,7 @@ cargo xtask api                write the public API of each library to its publi
 cargo xtask assets             compress the files of the console's page and list them
 cargo xtask bench [OPTION..]   run the benchmarks; bench/README.md lists the options
 cargo xtask console-figures    measure the console in a browser: 100,000 actors, a million records;
-                               --short measures less
+                               --short measures less, --clicks leaves out the cost
 cargo xtask console-shots      take pictures of every view of the console
 cargo xtask console-soak [SECONDS]
                                ten tabs and ten streams for some time (default 600 s): the memory of
