@@ -112,7 +112,7 @@ pub async fn postgres(client: &Client, original: &Original, runs: u64) {
     let run = "INSERT INTO pleach_run (no, id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at,
             takeovers, posted, created, changed, ended_at, sum, instance, tags) OVERRIDING SYSTEM VALUE
         SELECT n.no, n.id, graph, fingerprint, schema, status, epoch, head, oldest, owner, lease_until, wake_at, takeovers, posted,
-            n.created, n.created, n.created, sum # n.sum, instance, tags
+            n.created, n.created, n.created, o.sum # n.sum, instance, tags
         FROM pleach_run o, unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) AS n (no, id, created, sum) WHERE o.id = 'ended-0'";
     let log = "INSERT INTO pleach_log (run, seq, sum, header, body) SELECT n.run, n.seq, n.sum, header, body
         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n (run, seq, sum)

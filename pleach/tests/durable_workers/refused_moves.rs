@@ -129,6 +129,10 @@ fn o9_rewind_and_delete_withdraw_the_report() {
             } else {
                 let rewound = asking().resume("x").rewind_to(1).checkpoint(&store).runtime(sim.runtime());
                 assert!(matches!(rewound.await.unwrap_err().fault(), RunFault::Paused { .. }), "it asks anew");
+                let second = process(&sim, &store, &asking());
+                pass(&sim).await;
+                assert_eq!(texts(&second.system), [""; 0], "nothing was refused since");
+                drop(second.worker);
                 let view = remote.view().await.unwrap();
                 assert!(view.waits().all(|wait| wait.refused.is_none()) && view.refused.len() == 1, "{view:?}");
             }
