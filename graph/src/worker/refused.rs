@@ -53,11 +53,12 @@ impl KeptRefusals {
         Arc::new(RunRefusals::new(run.into(), self.member.clone(), Some(Arc::clone(&self.worker))))
     }
 
-    /// Returns the reports of a claimed run: the kept ones, unless another driver had it meanwhile.
+    /// Returns the reports of a claimed run: the kept ones, if there are any. Opening the run
+    /// withdraws those whose waits are over.
     pub(super) fn claimed(&self, held: &Held) -> Arc<RunRefusals> {
         let kept = self.lock().remove(&held.run);
         match kept {
-            Some(KeptRun { refusals, instance, epoch }) if instance == held.instance && epoch + 1 == held.epoch => refusals,
+            Some(KeptRun { refusals, instance, .. }) if instance == held.instance => refusals,
             _ => self.blank(&held.run),
         }
     }
