@@ -3,7 +3,6 @@
 //! A copy has its own id, key, time of creation and checksums, so the store reads it like any other
 //! run. The rows are inserted in the order of creation, as a program would.
 
-use pleach::prelude::*;
 use pleach::store::{Parts, Rows, Store};
 use rusqlite::params;
 use tokio_postgres::Client;
