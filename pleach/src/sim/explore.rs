@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The environment variable that makes [`explore`] run one seed only.
 pub const SEED_VARIABLE: &str = "PLEACH_SEED";
@@ -24,6 +25,10 @@ pub const FAULTS_VARIABLE: &str = "PLEACH_FAULTS";
 
 /// How many runs [`explore`] uses at most to find a small set of faults that still fails.
 pub const SHRINK_RUNS_MAX: usize = 256;
+
+/// How long [`explore`] looks for a small set of faults at most, in real time: 60 s. A run that has
+/// begun is not interrupted.
+pub const SHRINK_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A test that runs once per seed, with faults. [`explore`] is the short form without options.
 ///
@@ -115,10 +120,14 @@ impl Exploration {
         for seed in seeds {
             let Some(failed) = self.run_once(seed, asked, watch, test) else { continue };
             let injected = failed.injected;
-            let mut needed = injected.clone();
-            let mut runs = 0;
+            let (mut needed, mut runs) = (injected.clone(), 0);
             if asked.is_none() {
-                (needed, runs) = shrink(injected.clone(), SHRINK_RUNS_MAX, |set| {
+                if watch == Watch::Record && !injected.is_empty() {
+                    eprintln!("seed {seed} failed; looking for a small set of its {} faults", injected.len());
+                }
+                let began = Instant::now();
+                let may_run = |runs| runs < SHRINK_RUNS_MAX && began.elapsed() < SHRINK_TIME_MAX;
+                (needed, runs) = shrink(injected.clone(), may_run, |set| {
                     let ids = set.iter().map(InjectedFault::id).collect();
                     let again = self.run_once(seed, Some(&ids), Watch::Quiet, test);
                     again.is_some_and(|again| again.location == failed.location)
@@ -173,8 +182,8 @@ pub struct FoundFailure {
     pub reason: String,
     /// All faults that were injected before it.
     pub injected: Vec<InjectedFault>,
-    /// Faults that are enough for the failure. Unless [`runs`](Self::runs) reached
-    /// [`SHRINK_RUNS_MAX`], none of them can be left out alone.
+    /// Faults that are enough for the failure. None of them can be left out alone, unless the
+    /// search ended early, by [`SHRINK_RUNS_MAX`] or [`SHRINK_TIME_MAX`].
     pub needed: Vec<InjectedFault>,
     /// How many runs it took to find them.
     pub runs: usize,

@@ -49,7 +49,8 @@ mod stall;
 
 pub use check::{Baseline, assert_conserved, assert_counts, assert_tree};
 pub use explore::{
-    Exploration, FAULTS_VARIABLE, FoundFailure, SEED_VARIABLE, SEEDS_VARIABLE, SHRINK_RUNS_MAX, explore, first_failing,
+    Exploration, FAULTS_VARIABLE, FoundFailure, SEED_VARIABLE, SEEDS_VARIABLE, SHRINK_RUNS_MAX, SHRINK_TIME_MAX, explore,
+    first_failing,
 };
 #[cfg(feature = "graph")]
 pub use faults::FaultyStore;

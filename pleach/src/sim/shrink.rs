@@ -1,25 +1,30 @@
-//! Makes a failing set small: delta debugging with a bounded number of runs.
+//! Makes a failing set small: delta debugging with bounded effort.
 
 /// Returns a subset of `all` that still fails, and the number of runs it took.
 ///
-/// Unless `runs_max` was reached, each element of the subset is needed: without it, the rest does
-/// not fail. `fails` must be true for `all`, which is not run again.
-pub(super) fn shrink<T: Clone>(all: Vec<T>, runs_max: usize, mut fails: impl FnMut(&[T]) -> bool) -> (Vec<T>, usize) {
+/// Before each run it asks `may_run`, with the number of runs so far. Unless that ended the search,
+/// each element of the subset is needed: without it, the rest does not fail. `fails` must be true
+/// for `all`, which is not run again.
+pub(super) fn shrink<T: Clone>(
+    all: Vec<T>,
+    may_run: impl Fn(usize) -> bool,
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> (Vec<T>, usize) {
     let mut runs = 0;
-    let mut try_set = |set: &[T], runs: &mut usize| {
-        *runs += 1;
+    let mut try_set = |set: &[T]| {
+        if !may_run(runs) {
+            return false;
+        }
+        runs += 1;
         fails(set)
     };
-    if all.is_empty() {
-        return (all, runs);
-    }
-    if try_set(&[], &mut runs) {
+    if !all.is_empty() && try_set(&[]) {
         return (Vec::new(), runs);
     }
     let (mut needed, mut parts) = (all, 2);
-    while needed.len() > 1 && runs < runs_max {
+    while needed.len() > 1 {
         let size = needed.len().div_ceil(parts);
-        match smaller(&needed, size, |set| runs < runs_max && try_set(set, &mut runs)) {
+        match smaller(&needed, size, &mut try_set) {
             // A part alone fails: divide it.
             Some((part, true)) => (needed, parts) = (part, 2),
             Some((rest, false)) => (needed, parts) = (rest, parts.saturating_sub(1).max(2)),
@@ -58,21 +63,25 @@ mod tests {
         let all: Vec<u32> = (0..40).collect();
         let needs = |wanted: &'static [u32]| move |set: &[u32]| wanted.iter().all(|one| set.contains(one));
         for wanted in [&[][..], &[7], &[0, 39], &[3, 4, 5], &[1, 11, 21, 31]] {
-            let (needed, runs) = shrink(all.clone(), 1_000, needs(wanted));
+            let (needed, runs) = shrink(all.clone(), |runs| runs < 1_000, needs(wanted));
             assert_eq!(needed, wanted);
             assert!(runs < 200, "{runs} runs for {wanted:?}");
         }
-        assert_eq!(shrink(vec![5, 6], 1_000, needs(&[5, 6])).0, [5, 6]);
-        assert_eq!(shrink(vec![5, 6], 1_000, needs(&[6])).0, [6]);
+        assert_eq!(shrink(vec![5, 6], |_| true, needs(&[5, 6])).0, [5, 6]);
+        assert_eq!(shrink(vec![5, 6], |_| true, needs(&[6])).0, [6]);
     }
 
     #[test]
     fn d5_shrinking_is_bounded() {
         let mut tried = 0;
-        let (needed, runs) = shrink((0..1_000).collect(), 10, |set: &[u32]| {
-            tried += 1;
-            set.len() == 1_000
-        });
+        let (needed, runs) = shrink(
+            (0..1_000).collect(),
+            |runs| runs < 10,
+            |set: &[u32]| {
+                tried += 1;
+                set.len() == 1_000
+            },
+        );
         assert_eq!((needed.len(), runs, tried), (1_000, 10, 10));
     }
 }
