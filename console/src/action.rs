@@ -44,6 +44,11 @@ impl Action {
         value["kind"].as_str().unwrap_or_default().to_string()
     }
 
+    /// Returns about how many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        serde_json::to_string(self).map_or(0, |json| json.len())
+    }
+
     /// Returns the path of the member, or the id of the run, that it is about.
     pub(crate) fn subject(&self) -> Option<&str> {
         match self {

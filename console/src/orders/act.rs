@@ -71,9 +71,10 @@ impl Orders {
         if request.is_plan {
             return self.plan(source, action).await;
         }
-        let planned = match self.may_act().and_then(|()| self.plans.take(request.plan.as_deref())) {
-            Ok(planned) if planned.sent == action => planned,
-            Ok(_) => return Err(Failure::new("bad_request", "this plan is for another action").advice("plan the action again")),
+        let other = || Failure::new("bad_request", "this plan is for another action").advice("plan the action again");
+        let planned = self.may_act().and_then(|()| self.plans.take(request.plan.as_deref()));
+        let planned = match planned.and_then(|planned| if planned.sent == action { Ok(planned) } else { Err(other()) }) {
+            Ok(planned) => planned,
             Err(failure) => {
                 self.record(&action, &action.kind(), &reason, &Err(failure.clone()));
                 return Err(failure);
@@ -102,7 +103,8 @@ impl Orders {
         let is_allowed = self.allows_actions && plan.refusal.is_none();
         let mut answer = serde_json::to_value(&plan).unwrap_or_default();
         let Plan { title, guard, .. } = plan;
-        let id = self.plans.keep(Planned { sent, action, title, guard })?;
+        let bytes = sent.bytes() + action.bytes();
+        let id = self.plans.keep(Planned { sent, action, title, guard }, bytes)?;
         answer["plan"] = Value::from(id);
         answer["is_allowed"] = Value::from(is_allowed);
         Ok(answer)
@@ -150,7 +152,7 @@ impl Orders {
     }
 
     /// Gives redacted values back to the state of a fork. Refuses marks in other values.
-    async fn resolve(&self, source: &Arc<dyn Source>, mut action: Action) -> Result<Action, Failure> {
+    pub(super) async fn resolve(&self, source: &Arc<dyn Source>, mut action: Action) -> Result<Action, Failure> {
         let Action::Store(order) = &mut action else { return Ok(action) };
         match &mut order.order {
             RunOrder::Fork { record, state: Some(state), .. } if self.redaction.has_mark(state) => {

@@ -12,6 +12,7 @@ use crate::view::{Filters, Runs, View};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -20,8 +21,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 /// The most runs of one bulk action.
 const RUNS_MAX: usize = 1_000;
 
-/// The runs on one page of the list.
+/// The runs on one page of the list, and the most pages: a page can have few runs that match.
 const PAGE: u64 = 200;
+const PAGES_MAX: usize = 100;
 
 /// How many runs are planned in advance, to show what will happen.
 const SAMPLES: usize = 3;
@@ -86,6 +88,7 @@ pub(crate) struct Bulks {
 /// A bulk action that was started.
 struct Bulk {
     id: String,
+    action: Action,
     title: String,
     per_second: u32,
     progress: Mutex<Progress>,
@@ -94,6 +97,7 @@ struct Bulk {
 
 #[derive(Default)]
 struct Progress {
+    total: usize,
     done: usize,
     failed: usize,
     left: usize,
@@ -107,14 +111,35 @@ impl Orders {
     /// Answers `POST /api/bulk`. The answer is not redacted yet.
     pub(crate) async fn bulk(&self, request: BulkRequest) -> Result<Value, Failure> {
         match request {
-            BulkRequest::Stop(StopRequest { stop }) => self.bulks.find(&stop).map(|bulk| {
-                bulk.progress().is_stopped = true;
-                bulk.stop.notify_one();
-                json!({})
-            }),
+            BulkRequest::Stop(StopRequest { stop }) => self.stop_bulk(&stop),
             BulkRequest::Order(request) if request.is_plan => self.plan_bulk(*request).await,
-            BulkRequest::Order(request) => self.start_bulk(*request),
+            BulkRequest::Order(request) => {
+                let action = Action::parse(request.action.clone())?;
+                let reason = request.reason.clone().unwrap_or_default();
+                check_reason(&reason)?;
+                let started = self.start_bulk(&action, *request);
+                let said = started.as_ref().map(|bulk| done(format_args!("started with {} runs a second", bulk.per_second)));
+                let title = started.as_ref().map_or("bulk action", |bulk| &bulk.title);
+                self.recorder()(&action, title, &reason, &said.map_err(Failure::clone));
+                started.map(|bulk| json!({ "bulk": bulk.id, "runs": bulk.progress().total }))
+            }
         }
+    }
+
+    fn stop_bulk(&self, id: &str) -> Result<Value, Failure> {
+        let bulk = self.bulks.find(id)?;
+        let left = {
+            let mut progress = bulk.progress();
+            if progress.is_ended || progress.is_stopped {
+                return Ok(json!({}));
+            }
+            progress.is_stopped = true;
+            progress.left
+        };
+        bulk.stop.notify_one();
+        let outcome = Ok(done(format_args!("stopped; {left} runs were left")));
+        self.recorder()(&bulk.action, &format!("stop: {}", bulk.title), "", &outcome);
+        Ok(json!({}))
     }
 
     async fn plan_bulk(&self, request: OrderRequest) -> Result<Value, Failure> {
@@ -126,6 +151,7 @@ impl Orders {
             return Err(Failure::new("bad_request", "this action needs one run"));
         }
         let source = Arc::clone(self.sources.find(&order.store)?);
+        self.resolve(&source, action.clone()).await?;
         let (runs, is_cut) = matching(&source, &order.store, &request.filters).await?;
         let mut samples = Vec::new();
         let mut is_destructive = false;
@@ -140,7 +166,8 @@ impl Orders {
             });
         }
         let (count, title) = (runs.len(), title(&action, runs.len()));
-        let plan = self.bulks.plans.keep(PlannedBulk { action, filters: request.filters, runs })?;
+        let bytes = action.bytes() + runs.iter().map(String::len).sum::<usize>();
+        let plan = self.bulks.plans.keep(PlannedBulk { action, filters: request.filters, runs }, bytes)?;
         Ok(json!({
             "plan": plan,
             "title": title,
@@ -151,18 +178,10 @@ impl Orders {
         }))
     }
 
-    fn start_bulk(&self, request: OrderRequest) -> Result<Value, Failure> {
-        let action = Action::parse(request.action)?;
-        let reason = request.reason.unwrap_or_default();
-        check_reason(&reason)?;
-        let planned = match self.may_act().and_then(|()| self.bulks.plans.take(request.plan.as_deref())) {
-            Ok(planned) => planned,
-            Err(failure) => {
-                self.recorder()(&action, "bulk action", &reason, &Err(failure.clone()));
-                return Err(failure);
-            }
-        };
-        if planned.action != action || planned.filters != request.filters {
+    /// Starts what was planned, in a task of its own.
+    fn start_bulk(&self, action: &Action, request: OrderRequest) -> Result<Arc<Bulk>, Failure> {
+        let planned = self.may_act().and_then(|()| self.bulks.plans.take(request.plan.as_deref()))?;
+        if planned.action != *action || planned.filters != request.filters {
             return Err(Failure::new("bad_request", "this plan is for another action or other runs").advice("plan it again"));
         }
         let count = planned.runs.len();
@@ -174,30 +193,34 @@ impl Orders {
             return Err(Failure::new("bad_request", "`per_second` is 1 to 100"));
         }
         let source = Arc::clone(self.sources.find(action.source())?);
-        let bulk = self.bulks.start(title(&action, count), per_second, count)?;
-        let answer = json!({ "bulk": bulk.id, "runs": count });
-        let record = self.recorder();
+        let bulk = self.bulks.start(action.clone(), per_second, count)?;
+        let (record, reason) = (self.recorder(), request.reason.unwrap_or_default());
+        let begun = Arc::clone(&bulk);
         tokio::spawn(async move {
             let mut pace = interval(Duration::from_secs(1) / per_second);
             pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
             for run in planned.runs {
                 tokio::select! {
                     biased;
-                    () = bulk.stop.notified() => break,
+                    () = begun.stop.notified() => break,
                     _ = pace.tick() => {}
                 }
-                if bulk.progress().is_stopped {
+                if begun.progress().is_stopped {
                     break;
                 }
-                let action = with_run(&action, &run);
+                let action = with_run(&begun.action, &run);
                 let (title, outcome) = one(&source, &action).await;
                 record(&action, &title, &reason, &outcome);
-                bulk.note(&run, &outcome);
+                begun.note(&run, &outcome);
             }
-            bulk.progress().is_ended = true;
+            begun.progress().is_ended = true;
         });
-        Ok(answer)
+        Ok(bulk)
     }
+}
+
+fn done(text: impl Display) -> Outcome {
+    Outcome { outcome: "done".to_string(), text: text.to_string(), ..Outcome::default() }
 }
 
 /// Plans one run and carries it out, unless the plan refuses.
@@ -213,21 +236,25 @@ async fn one(source: &Arc<dyn Source>, action: &Action) -> (String, Result<Outco
     match timeout(ONE_WITHIN, work).await {
         Ok(Ok(done)) => done,
         Ok(Err(failure)) => (action.kind(), Err(failure)),
-        Err(_) => (action.kind(), Err(Failure::new("timed_out", format_args!("no result within {} s", ONE_WITHIN.as_secs())))),
+        Err(_) => {
+            let limit = ONE_WITHIN.as_secs();
+            (action.kind(), Err(Failure::new("timed_out", format_args!("no result within {limit} s; it may have happened"))))
+        }
     }
 }
 
 /// Returns the ids of the runs that match, at most [`RUNS_MAX`], and whether there are more.
 async fn matching(source: &Arc<dyn Source>, store: &str, filters: &Filters) -> Result<(Vec<String>, bool), Failure> {
-    let (mut runs, mut after) = (Vec::new(), None);
+    let (mut runs, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
+        pages += 1;
         let view = View::Runs(Runs { store: store.to_string(), filters: filters.clone(), after, limit: Some(PAGE) });
         let source = Arc::clone(source);
         let page = alone(async move { source.view(&view).await }).await?;
         let ids = page["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
         runs.extend(ids.map(str::to_string));
         after = page["next"].as_str().map(str::to_string);
-        if after.is_none() || runs.len() > RUNS_MAX {
+        if after.is_none() || runs.len() > RUNS_MAX || pages == PAGES_MAX {
             let is_cut = after.is_some() || runs.len() > RUNS_MAX;
             runs.truncate(RUNS_MAX);
             return Ok((runs, is_cut));
@@ -261,7 +288,7 @@ impl Bulks {
         found.cloned().ok_or_else(|| Failure::new("not_found", "this bulk action is not known any more"))
     }
 
-    fn start(&self, title: String, per_second: u32, left: usize) -> Result<Arc<Bulk>, Failure> {
+    fn start(&self, action: Action, per_second: u32, total: usize) -> Result<Arc<Bulk>, Failure> {
         let mut known = self.known();
         if known.values().filter(|bulk| !bulk.progress().is_ended).count() >= RUNNING_MAX {
             return Err(Failure::new("refused", format_args!("{RUNNING_MAX} bulk actions are running"))
@@ -273,8 +300,9 @@ impl Bulks {
             known.remove(&ended);
         }
         let id = random_text(8).map_err(|error| Failure::new("internal", error))?;
-        let progress = Mutex::new(Progress { left, ..Progress::default() });
-        let bulk = Arc::new(Bulk { id, title, per_second, progress, stop: Notify::new() });
+        let progress = Mutex::new(Progress { total, left: total, ..Progress::default() });
+        let title = title(&action, total);
+        let bulk = Arc::new(Bulk { id, action, title, per_second, progress, stop: Notify::new() });
         let number = known.last_key_value().map_or(0, |(number, _)| number + 1);
         known.insert(number, Arc::clone(&bulk));
         Ok(bulk)

@@ -16,6 +16,9 @@ const ENTRIES_MAX: usize = 10_000;
 /// The most characters of each text of an entry, so that a page of entries fits in an answer.
 const TEXT_MAX: usize = 1_000;
 
+/// The longest text in characters that is redacted, much longer than [`TEXT_MAX`].
+const REDACTED_MAX: usize = 64 * TEXT_MAX;
+
 /// How many entries a page has by default.
 const PAGE_DEFAULT: u64 = 50;
 
@@ -69,6 +72,10 @@ impl ActionLog {
     pub(super) fn add(&self, mut entry: Entry) {
         let texts = [&mut entry.reason, &mut entry.title, &mut entry.text].into_iter();
         for text in texts.chain(&mut entry.subject) {
+            // What is cut here is cut again below, so no secret is cut in two.
+            if let Some((end, _)) = text.char_indices().nth(REDACTED_MAX) {
+                text.truncate(end);
+            }
             // A text that cannot be redacted is not kept.
             *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
             if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 /// How long a plan can be carried out.
 const VALID_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// How many plans wait at once. Further ones replace the oldest.
+/// How many plans wait at once, and how many bytes they have. Further ones replace the oldest.
 const PLANS_MAX: usize = 200;
+const BYTES_MAX: usize = 64 << 20;
 
 /// Random bytes in the id of a plan.
 const ID_BYTES: usize = 12;
@@ -24,6 +25,7 @@ pub(super) struct Plans<P> {
 struct Waiting<P> {
     id: String,
     since: Instant,
+    bytes: usize,
     plan: P,
 }
 
@@ -32,16 +34,17 @@ impl<P> Plans<P> {
         Self { waiting: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Keeps a plan, and returns its id.
-    pub(super) fn keep(&self, plan: P) -> Result<String, Failure> {
+    /// Keeps a plan that has about this many bytes, and returns its id.
+    pub(super) fn keep(&self, plan: P, bytes: usize) -> Result<String, Failure> {
         let id = random_text(ID_BYTES).map_err(|error| Failure::new("internal", error))?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, waiting| waiting.since.elapsed() < VALID_FOR);
-        if waiting.len() >= PLANS_MAX {
+        let total = |waiting: &BTreeMap<u64, Waiting<P>>| waiting.values().map(|waiting| waiting.bytes).sum::<usize>();
+        while waiting.len() >= PLANS_MAX || (!waiting.is_empty() && total(&waiting) + bytes > BYTES_MAX) {
             waiting.pop_first();
         }
         let number = waiting.last_key_value().map_or(0, |(number, _)| number + 1);
-        waiting.insert(number, Waiting { id: id.clone(), since: Instant::now(), plan });
+        waiting.insert(number, Waiting { id: id.clone(), since: Instant::now(), bytes, plan });
         Ok(id)
     }
 

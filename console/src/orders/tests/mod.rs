@@ -1,5 +1,8 @@
 //! Tests of plans, actions, bulk actions and their record.
 
+mod bulk;
+mod record;
+
 use crate::action::{Action, Plan, RunOrder};
 use crate::failure::Failure;
 use crate::orders::RecordFile;
@@ -13,14 +16,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-fn writing() -> Server {
+pub(super) fn writing() -> Server {
     let server = Server::with(Settings { allows_actions: true, user: "ada".to_string(), ..Settings::default() });
     *server.store.plan.lock().unwrap() = Some(plan());
     *server.source.plan.lock().unwrap() = Some(plan());
     server
 }
 
-fn plan() -> Plan {
+pub(super) fn plan() -> Plan {
     Plan {
         title: "Do it".to_string(),
         will: vec!["effect charge of pay runs again".to_string()],
@@ -32,22 +35,22 @@ fn plan() -> Plan {
     }
 }
 
-fn stop() -> Value {
+pub(super) fn stop() -> Value {
     json!({ "kind": "stop", "process": "p0", "path": "/user/till", "member_id": 4 })
 }
 
-async fn planned(server: &Server, action: &Value) -> String {
+pub(super) async fn planned(server: &Server, action: &Value) -> String {
     let (status, plan) = server.ask("POST", "/api/act", json!({ "action": action, "is_plan": true })).await;
     assert_eq!(status, StatusCode::OK, "{plan}");
     plan["plan"].as_str().unwrap().to_string()
 }
 
-async fn carry_out(server: &Server, action: &Value, plan: &str) -> (StatusCode, Value) {
+pub(super) async fn carry_out(server: &Server, action: &Value, plan: &str) -> (StatusCode, Value) {
     let order = json!({ "action": action, "is_plan": false, "reason": "it hangs, token=abc", "plan": plan });
     server.ask("POST", "/api/act", order).await
 }
 
-async fn entries(server: &Server) -> Vec<Value> {
+pub(super) async fn entries(server: &Server) -> Vec<Value> {
     let (status, page) = server.ask("POST", "/api/view", json!({ "view": "actions" })).await;
     assert_eq!(status, StatusCode::OK);
     page["entries"].as_array().unwrap().clone()
@@ -176,12 +179,12 @@ async fn k5_a_fork_keeps_exact_numbers_and_gets_redacted_values_back() {
     assert_eq!(refused["error"]["code"], "redacted");
 }
 
-fn runs(count: usize) -> Value {
+pub(super) fn runs(count: usize) -> Value {
     let runs: Vec<Value> = (0..count).map(|number| json!({ "id": format!("run-{number}") })).collect();
     json!({ "runs": runs, "next": null })
 }
 
-fn retry() -> Value {
+pub(super) fn retry() -> Value {
     json!({ "kind": "retry", "store": "s0" })
 }
 
