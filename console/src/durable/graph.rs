@@ -22,9 +22,10 @@ const RECORDS_MAX: u64 = 1_000;
 /// The most layouts that are kept.
 const KEPT_MAX: usize = 64;
 
-/// The layouts of graphs, by fingerprint.
+/// The layouts of graphs, by fingerprint. A text that somebody uploads can have any fingerprint, so
+/// the graph is kept too, and must be the same.
 #[derive(Default)]
-pub(super) struct Layouts(Mutex<HashMap<String, Arc<Value>>>);
+pub(super) struct Layouts(Mutex<HashMap<String, (Inspection, Arc<Value>)>>);
 
 /// What a run did at one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -85,7 +86,7 @@ fn chosen<'a>(exports: &'a [GraphExport], info: &RunInfo) -> Option<&'a GraphExp
 impl Layouts {
     fn of(&self, graph: &Inspection) -> Arc<Value> {
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept().get(&graph.fingerprint) {
+        if let Some((_, known)) = kept().get(&graph.fingerprint).filter(|(known, _)| known == graph) {
             return Arc::clone(known);
         }
         let layout = Arc::new(layout_json(&graph.layout()));
@@ -93,7 +94,7 @@ impl Layouts {
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(graph.fingerprint.clone(), Arc::clone(&layout));
+        kept.insert(graph.fingerprint.clone(), (graph.clone(), Arc::clone(&layout)));
         layout
     }
 }
