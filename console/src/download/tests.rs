@@ -135,7 +135,7 @@ fn everything() -> Value {
                 { "from": "pay", "to": "pay", "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]] }] },
         "marks": { "pay": { "failed": 1, "visited": 2, "current": 0, "waiting": 0 } },
         "text": "{\"number\":9223372036854775807}", "bytes": 30, "kind": "object",
-        "member": member, "members": [member], "reasons": [{ "sentence": "it is stuck" }], "next": 5, "missed": 2,
+        "member": member, "members": [member], "reasons": [{ "sentence": "it is stuck" }], "next": 5, "missed": 2, "since": "2026-01-02T03:04:05Z",
         "ledger": { "members": 1, "accepted": 9, "handled": 4, "failed": 1, "dead_lettered": 1, "queued": 1, "difference": 2 },
         "rows": [{ "depth": 1, "member": member, "is_open": true }, { "depth": 1, "more": 7 }], "total": 30,
         "groups": [{ "count": 2, "path": "/user/till", "reason": "no paper", "message": "Print", "first": "t", "last": "u" }],
@@ -254,6 +254,7 @@ async fn k8_an_incident_of_a_member_says_what_happened() {
         "7 members more",
         "Restart; strategy one_for_one; by /user; restarts 1 of 3; after 5 µs; with it: /user/a",
         "older ones are not kept any more",
+        "Dead letters before 2026-01-02 03:04:05",
     ] {
         assert!(html.contains(said), "{said} is not in {html}");
     }

@@ -3,7 +3,7 @@
 use super::look;
 use super::markup::Markup;
 use super::page::Page;
-use super::words::{block, cell, duration, facts, list, name, part, plural, sentence, table, text};
+use super::words::{block, cell, duration, facts, list, name, part, plural, sentence, table, text, time_of};
 use crate::failure::Failure;
 use crate::server::routes::Api;
 use crate::view::{FailureGroups, MemberAt, NotWell, Story, TreeWindow, View};
@@ -52,6 +52,9 @@ pub(super) async fn page(api: &Arc<Api>, at: &MemberAt) -> Result<String, Failur
         };
         if let Some(groups) = page.read(title, look(api, View::Failures(asked)).await) {
             note_missed(&mut page, title, &groups["missed"]);
+            if let Some(since) = time_of(&groups["since"]) {
+                page.left_out(format!("{title} before {since}: nobody had asked this console about the process yet."));
+            }
             page.section(title, group_table(list(&groups["groups"])));
         }
     }
@@ -258,7 +261,8 @@ fn entries(entries: &[Value]) -> Markup {
         ];
         let decision = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
         let kind = text(&entry["kind"]).unwrap_or_default().replace('_', " ");
-        let first = [cell(&entry["seq"]), name(&entry["at"]), Markup::text(sentence(&kind)), name(&entry["path"])];
+        let first =
+            [cell(&entry["seq"]), name(&entry["at"]), Markup::of("span", "name", sentence(&kind)), name(&entry["path"])];
         first.into_iter().chain([cell(&entry["text"]), Markup::lines(&decision)]).collect()
     };
     table(&["Number", "At", "Kind", "Path", "What happened", "Decision"], entries.iter().map(row).collect())
