@@ -24,8 +24,6 @@
 //! `docs/console-api.md` describes the interface between the page and this crate.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// The sources of processes and stores are written at this time.
-#![allow(dead_code)]
 
 mod action;
 mod assets;

@@ -62,10 +62,6 @@ impl Link {
         Arc::new(Self { target, places: Semaphore::new(CONNECTIONS_MAX), state: Mutex::default() })
     }
 
-    pub(super) fn target(&self) -> &Target {
-        &self.target
-    }
-
     /// Returns what commands take as SOCKET. `None` without a socket, or before a process in memory
     /// has said where its socket is.
     pub(super) fn socket(&self) -> Option<String> {

@@ -48,7 +48,10 @@ use crate::process::target::Target;
 use crate::source::{Answer, Findings, Source};
 use crate::view::View;
 use pleach::actor::ActorPath;
-use pleach::inspect::{InspectAction, InspectOptions, Inspector};
+use pleach::inspect::Inspector;
+#[cfg(test)]
+use pleach::inspect::{InspectAction, InspectOptions};
+#[cfg(test)]
 use pleach::system::System;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -73,6 +76,7 @@ impl ProcessSource {
 
     /// Shows a system of this process, and allows these actions on its members. Does not keep it
     /// running.
+    #[cfg(test)]
     pub(crate) fn of_system(key: &str, system: &System, actions: impl IntoIterator<Item = InspectAction>) -> Self {
         let options = InspectOptions::in_memory().allow(actions);
         Self::of_inspector(key, Inspector::new(system, options))
