@@ -25,7 +25,7 @@ const BROWSER_TESTS: &str = "console/browser";
 const FIXTURE: &str = "pleach-console-fixture";
 
 /// Time limit of the tests in the browser.
-const TIME_MAX: Duration = Duration::from_secs(10 * 60);
+const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long the program may take to end after its input ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
