@@ -10,8 +10,12 @@ use std::path::{Path, PathBuf};
 use xtask::step::{Outcome, cargo, output_of};
 
 /// The libraries: their folder, package and crate.
-const LIBRARIES: [(&str, &str, &str); 3] =
-    [("core", "pleach-core", "pleach_core"), ("graph", "pleach-graph", "pleach_graph"), ("pleach", "pleach", "pleach")];
+const LIBRARIES: [(&str, &str, &str); 4] = [
+    ("core", "pleach-core", "pleach_core"),
+    ("embassy", "pleach-embassy", "pleach_embassy"),
+    ("graph", "pleach-graph", "pleach_graph"),
+    ("pleach", "pleach", "pleach"),
+];
 
 /// The file in the folder of each library.
 const FILE: &str = "public-api.txt";
