@@ -55,7 +55,12 @@ pub async fn settle() {
 
 /// Advances the mock time, and lets all tasks of this executor run.
 pub async fn advance(millis: u64) {
-    MockDriver::get().advance(embassy_time::Duration::from_millis(millis));
+    advance_ticks(millis * embassy_time::TICK_HZ / 1_000).await;
+}
+
+/// Advances the mock time by some of its ticks, and lets all tasks of this executor run.
+pub async fn advance_ticks(ticks: u64) {
+    MockDriver::get().advance(embassy_time::Duration::from_ticks(ticks));
     settle().await;
 }
 
