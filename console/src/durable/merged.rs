@@ -6,8 +6,8 @@
 //! 1. the time of creation down to which runs were listed: later pages have no newer run,
 //! 2. the position in each list: after the runs of it that were listed.
 //!
-//! So no run is listed twice, and none is missed that was there all the time. Only a run that
-//! changes its status while a page ends at the very millisecond of its creation is in doubt.
+//! So no run is listed twice, and none is missed that was there all the time. Only if several runs
+//! were created in the millisecond at which a page ends, one that changes its status is in doubt.
 
 use crate::failure::Failure;
 use pleach::store::{Filter, RunCursor, RunInfo, RunList, RunStatus, Store, Timestamp};
@@ -93,25 +93,35 @@ pub(super) async fn page(
     all.runs.sort_by_key(|run| Reverse(run.created));
     all.runs.truncate(limit);
     let taken: HashSet<&str> = all.runs.iter().map(|run| run.id.as_str()).collect();
-    let is_whole = |list: &List| list.page.runs.iter().all(|run| taken.contains(run.id.as_str()));
-    if lists.iter().all(|list| list.page.next.is_none() && is_whole(list)) {
+    let is_whole = |list: &List| list.page.next.is_none() && list.page.runs.iter().all(|run| taken.contains(run.id.as_str()));
+    if lists.iter().all(is_whole) {
         return Ok((all, None));
     }
-    let until = all.runs.last().map(|run| run.created).or(known_until).or(from.until);
+    let until = all.runs.last().map(|run| run.created).or(known_until).or(from.until).unwrap_or_default();
     let mut next = Vec::new();
     for list in &lists {
-        let count = list.page.runs.iter().filter(|run| taken.contains(run.id.as_str())).count();
-        let position = match (is_whole(list), count) {
-            (true, _) => list.page.next,
-            (false, 0) => {
-                next.push((list.status, list.after));
-                continue;
-            }
-            (false, count) => position_in(store, &filters, list, &taken, count).await?,
-        };
-        next.push((list.status, until.map(|until| not_beyond(position, until)).or(position)));
+        next.push((list.status, Some(position(store, &filters, list, &taken, until).await?)));
     }
-    Ok((all, Some(Positions { until, lists: next })))
+    Ok((all, Some(Positions { until: Some(until), lists: next })))
+}
+
+/// Returns where a list continues. If all its runs of the time `until` were taken, that is after this
+/// time: the last run of a page can get another status, and must not be listed again.
+async fn position(
+    store: &dyn Store,
+    filters: &[Filter],
+    list: &List,
+    taken: &HashSet<&str>,
+    until: Timestamp,
+) -> Result<RunCursor, Failure> {
+    let is_left = |run: &&RunInfo| run.created >= until && !taken.contains(run.id.as_str());
+    let is_unread = list.page.next.is_some_and(|next| next.created >= until);
+    let exact = match (list.page.runs.iter().any(|run| is_left(&run)), is_unread) {
+        (true, _) => position_in(store, filters, list, taken).await?,
+        (false, true) => list.page.next,
+        (false, false) => None,
+    };
+    Ok(not_beyond(exact, until))
 }
 
 /// Returns a position in a list, or that after all runs of a time if the position is beyond it.
@@ -128,26 +138,29 @@ fn of_status(filters: &[Filter], status: RunStatus) -> Vec<Filter> {
     filters.iter().cloned().chain([Filter::Status(status)]).collect()
 }
 
-/// Returns the position after the first `count` runs of a list, those that were taken. `None` if it cannot
+/// Returns the position after the runs of a list that were taken, the first ones. `None` if it cannot
 /// be known, because the list has changed too much.
 async fn position_in(
     store: &dyn Store,
     filters: &[Filter],
     list: &List,
     taken: &HashSet<&str>,
-    count: usize,
 ) -> Result<Option<RunCursor>, Failure> {
     let is_taken = |run: &&RunInfo| taken.contains(run.id.as_str());
+    let count = list.page.runs.iter().filter(is_taken).count();
+    if count == 0 {
+        // The start of a list is before every run.
+        return Ok(list.after.or(Some(RunCursor { created: Timestamp::from_millis(i64::MAX), number: i64::MAX })));
+    }
     let mut wanted = count;
     // A damaged row takes the place of a run. A run that has left the list since makes room for one
     // that was not taken.
     for _ in 0..TRIES_MAX {
-        if wanted == 0 {
-            return Ok(None);
-        }
         let page = store.list(of_status(filters, list.status), list.after, wanted).await?;
         let known = page.runs.iter().take_while(is_taken).count();
-        if known < page.runs.len() {
+        if known == 0 {
+            return Ok(None);
+        } else if known < page.runs.len() {
             wanted = known;
         } else if known >= count || page.next.is_none() {
             return Ok(page.next);
