@@ -4,7 +4,7 @@
 //! caller wakes or drops outside of that lock.
 
 use crate::base::runtime::Random;
-use crate::base::sorted::SortedMap;
+use crate::base::sorted::{SortedMap, take_first_while};
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::wakers::{TakenWakers, Wakers};
@@ -173,11 +173,7 @@ impl RunQueue {
     }
 
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
-        let mut due = Vec::new();
-        while self.next_timer().is_some_and(|at| at <= now) {
-            due.extend(self.timers.pop_first().map(|(_, waker)| waker));
-        }
-        due
+        take_first_while(&mut self.timers, |(at, _)| *at <= now)
     }
 
     /// Rejects further tasks and returns everything in the queue, for the caller to drop.

@@ -234,14 +234,6 @@ pub struct DecisionScope {
     pub siblings_left_out: usize,
 }
 
-impl DecisionScope {
-    pub(crate) fn new(strategy: &'static str, siblings: impl Iterator<Item = ActorPath>) -> Self {
-        let mut siblings = siblings;
-        let listed = siblings.by_ref().take(SIBLINGS_LISTED_MAX).collect();
-        Self { strategy, siblings: listed, siblings_left_out: siblings.count() }
-    }
-}
-
 /// How many siblings a [`DecisionScope`] lists at most.
 pub const SIBLINGS_LISTED_MAX: usize = 32;
 

@@ -2,6 +2,7 @@
 
 use crate::{checks, init_heap, run, timer};
 use cortex_m::interrupt::InterruptNumber;
+use cortex_m::peripheral::scb::VectActive;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m::peripheral::{NVIC, Peripherals, SCB, scb};
 use cortex_m_rt::{entry, exception};
@@ -30,8 +31,12 @@ unsafe impl InterruptNumber for Irq {
 #[entry]
 fn main() -> ! {
     init_heap();
-    // A nested interrupt sees no actor of the code that it interrupted.
-    pleach_core::identify_cores(|| usize::from(SCB::vect_active() != cortex_m::peripheral::scb::VectActive::ThreadMode));
+    // Each exception has a number, so none sees the actor of the code that it interrupted.
+    pleach_core::identify_cores(|| match SCB::vect_active() {
+        VectActive::ThreadMode => 0,
+        VectActive::Exception(exception) => usize::try_from(16 + i32::from(exception.irqn())).unwrap_or(0),
+        VectActive::Interrupt { irqn } => 16 + usize::from(irqn),
+    });
     let mut parts = Peripherals::take().expect("it is called once");
     // SAFETY: the handlers share data only inside of critical sections.
     unsafe {

@@ -13,6 +13,7 @@ use crate::inspect::{ActionError, ActorInfo, MemberInfo, MemberKind, SnapshotErr
 use pleach_core::{AnyRef, Counts, RootContext, Runtime, System};
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -281,14 +282,19 @@ impl TopSums {
     fn add(&mut self, root: &RootContext, member: &MemberInfo) {
         self.members += 1;
         let Some(actor) = &member.actor else { return };
-        let mut rest = Rest::of(actor);
+        let (mut actor, mut rest) = (Cow::Borrowed(actor), Rest::of(actor));
         for _ in 0..READ_AGAIN {
             if rest.difference == 0 {
                 break;
             }
-            // A member that has ended meanwhile has settled all its messages.
             let again = root.lookup_any(&member.path).filter(|again| again.id().get() == member.id);
-            rest = again.and_then(|again| again.info().actor).map_or(Rest::default(), |actor| Rest::of(&actor));
+            let Some(again) = again.and_then(|again| again.info().actor) else {
+                // It has ended meanwhile, so it is no member any more.
+                self.members -= 1;
+                return;
+            };
+            rest = Rest::of(&again);
+            actor = Cow::Owned(again);
         }
         self.queued += actor.queued;
         self.stashed += actor.stashed;

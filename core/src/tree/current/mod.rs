@@ -61,15 +61,16 @@ pub fn runtime() -> Option<Arc<dyn Runtime>> {
     member().map(|member| Arc::clone(&member.node().tree().runtime))
 }
 
-/// Sets how to identify the cores of this machine, for a build without `std` on several cores or
-/// with preemptive threads.
+/// Sets how to identify the cores and interrupts of this machine, for a build without `std`.
 ///
-/// `current` returns a number for the calling core or thread. Call this once, before anything runs.
-/// With `std` it does nothing, because threads are known.
+/// `current` returns a number for the calling core, thread or interrupt handler: a handler that can
+/// interrupt another one needs a number of its own. Call this once, before anything runs. With `std`
+/// it does nothing, because threads are known.
 ///
-/// Without it everything still runs and ends correctly. But a core may mistake an actor on another
-/// core for its own: an ask that closes a wait cycle may go undetected, and a wait may be rejected
-/// as one from inside.
+/// Without it everything still runs and ends correctly. But code may be mistaken for an actor of
+/// another core, or for the one that it interrupted: an ask that closes a wait cycle may go
+/// undetected, a wait may be rejected as one from inside, and the drop of a `Reply` may be counted
+/// for that actor.
 pub fn identify_cores(current: fn() -> usize) {
     #[cfg(feature = "std")]
     let _ = current;

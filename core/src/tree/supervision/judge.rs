@@ -4,7 +4,7 @@
 use crate::base::catch;
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
-use crate::events::event::{DecisionScope, Event, EventKinds, GaveUp};
+use crate::events::event::{DecisionScope, Event, EventKinds, GaveUp, SIBLINGS_LISTED_MAX};
 use crate::events::failure::{EscalationStage, FailureInfo};
 use crate::events::give_ups::GiveUp;
 use crate::events::signal::Signal;
@@ -120,10 +120,17 @@ pub(crate) fn scope_of(
         SupervisorDirective::Escalate => !parent.survives_child_failures(),
         _ => false,
     };
-    let affects_none = directive == SupervisorDirective::Restart && rules.reach == Reach::One;
-    let siblings = if affects_none { Vec::new() } else { parent.node().children() };
-    let affected = siblings.iter().filter(|sibling| is_affected(sibling)).map(|sibling| sibling.node().path());
-    DecisionScope::new(strategy_info(parent.node()).name, affected)
+    let affects_siblings = match directive {
+        SupervisorDirective::Restart => rules.reach != Reach::One,
+        SupervisorDirective::Escalate => !parent.survives_child_failures(),
+        _ => false,
+    };
+    // The list of children is copied, so it is read only if some of them are affected.
+    let children = if affects_siblings { parent.node().children() } else { Vec::new() };
+    let mut affected = children.iter().filter(|sibling| is_affected(sibling));
+    let siblings = affected.by_ref().take(SIBLINGS_LISTED_MAX).map(|sibling| sibling.node().path()).collect();
+    let siblings_left_out = affected.count();
+    DecisionScope { strategy: strategy_info(parent.node()).name, siblings, siblings_left_out }
 }
 
 /// Returns what observers show of the strategy for the children of `parent`.
