@@ -1,5 +1,6 @@
 // `cargo xtask console-figures [--short] [--clicks]`: how fast the console answers, and what it
-// costs. `--clicks` leaves out the cost, which needs an optimized build.
+// costs. `--clicks` is for a build that is not optimized: it leaves out the cost, and does not judge
+// the timeline, of which such a build reads a page in half a second.
 //
 // - A tree of 100,000 busy members: how long a click takes until its answer is on the screen.
 // - A run with a million records: how long its page takes to show something.
@@ -15,6 +16,7 @@ import { launch, open, openWindow, settled } from "./support/browser.mjs";
 import { Api, eventually, start } from "./support/site.mjs";
 
 const isShort = process.argv.includes("--short");
+const onlyClicks = process.argv.includes("--clicks");
 const MEMBERS = isShort ? "20000" : "100000";
 const RECORDS = isShort ? "20000" : "1000000";
 
@@ -132,7 +134,7 @@ let figures;
 try {
   const click = await clicks(program, browser);
   const { overview, timeline } = await paints(program, browser);
-  const cost = process.argv.includes("--clicks") ? null : await costs(program, browser);
+  const cost = onlyClicks ? null : await costs(program, browser);
   figures = {
     members: Number(MEMBERS), records: Number(RECORDS),
     click_ms: { median: round(median(click)), worst: round(worst(click)) },
@@ -148,7 +150,7 @@ console.log(JSON.stringify(figures));
 const faults = [
   [figures.click_ms.median <= CLICK_MAX_MS, `a click takes ${figures.click_ms.median} ms`],
   [figures.overview_ms.median <= PAINT_MAX_MS, `the page of a run takes ${figures.overview_ms.median} ms`],
-  [figures.timeline_ms.median <= PAINT_MAX_MS, `a timeline takes ${figures.timeline_ms.median} ms`],
+  [onlyClicks || figures.timeline_ms.median <= PAINT_MAX_MS, `a timeline takes ${figures.timeline_ms.median} ms`],
   [!figures.throughput || figures.throughput.nobody_connected >= IDLE_MIN, `with nobody connected the throughput is ${figures.throughput?.nobody_connected}`],
   [!figures.throughput || figures.throughput.ten_tabs >= TABS_MIN, `with ten tabs the throughput is ${figures.throughput?.ten_tabs}`],
 ].filter(([isWell]) => !isWell).map(([, text]) => text);
