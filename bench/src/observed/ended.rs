@@ -1,5 +1,5 @@
-//! What ended runs cost the other ones: operations on a store with many of them and on an empty one,
-//! in turn.
+//! What ended runs cost the other ones: operations on a store with many of them and on an empty
+//! one, in turn.
 
 use std::time::{Duration, Instant};
 
