@@ -7,6 +7,7 @@
 //! | `block_on` | waiting for a future on a plain thread (`std`) |
 //! | `catch` | turning a panic of user code into a [`Reason`](crate::Reason) |
 //! | `handler_faults` | which messages of actors fail, in tests (`std`) |
+//! | `hash` | how names and keys are hashed |
 //! | `lock` | the only lock of this crate, with `unsafe` code |
 //! | `reason` | why user code failed |
 //! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
@@ -27,6 +28,7 @@ pub(crate) mod catch;
 pub(crate) mod catch;
 #[cfg(feature = "std")]
 pub(crate) mod handler_faults;
+pub(crate) mod hash;
 pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod runtime;

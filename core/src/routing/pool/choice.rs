@@ -8,6 +8,7 @@
 //! keys. The hash has no random seed, so a key has the same worker in every run.
 
 use crate::actor::actor_ref::ActorRef;
+use crate::base::hash::Fnv;
 use crate::base::runtime::Random;
 use crate::base::sync::{AtomicUsize, Ordering};
 use crate::mailbox::control;
@@ -51,7 +52,7 @@ pub(super) type KeyHash<M> = Box<dyn Fn(&M) -> u64 + Send + Sync>;
 impl<M: Send + 'static> Routing<M> {
     pub(super) fn by_key<K: Hash>(key: impl Fn(&M) -> K + Send + Sync + 'static) -> Self {
         Self::ByKey(Box::new(move |message| {
-            let mut hasher = Fnv::new();
+            let mut hasher = Fnv::default();
             key(message).hash(&mut hasher);
             hasher.finish()
         }))
@@ -99,27 +100,6 @@ fn weight(key: u64, index: usize) -> u64 {
     Random::seeded(key ^ Random::seeded(index as u64).next_u64()).next_u64()
 }
 
-/// FNV-1a: hashes any key without a seed or a table. [`weight`] adds the mixing that it lacks.
-struct Fnv(u64);
-
-impl Fnv {
-    fn new() -> Self {
-        Self(0xCBF2_9CE4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 impl<M> fmt::Debug for Routing<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -140,7 +120,7 @@ mod tests {
     const KEYS: usize = 10_000;
 
     fn hash_of(key: impl Hash) -> u64 {
-        let mut hasher = Fnv::new();
+        let mut hasher = Fnv::default();
         key.hash(&mut hasher);
         hasher.finish()
     }

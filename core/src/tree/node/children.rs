@@ -1,5 +1,6 @@
 //! [`ChildTable`]: the children of a node, their names, and the tasks that wait for the last one.
 
+use crate::base::hash::NameHashBuilder;
 use crate::base::sorted::{SortedSet, sort_by_key};
 use crate::base::sync::{Arc, Ordering};
 use crate::base::wakers::{ClonedWaker, WakerKey, Wakers, discard};
@@ -21,8 +22,8 @@ use core::future::Future;
 use core::hash::BuildHasher;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 /// The children of one node.
@@ -30,7 +31,7 @@ use slab::Slab;
 pub(super) struct ChildTable {
     pub(super) children: Slab<Arc<dyn Member>>,
     names: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    hasher: NameHashBuilder,
     pub(super) stop_plan: Option<StopPlan>,
     pub(super) stop_mode: Option<StopMode>,
     pub(super) first_failure: Option<FailureInfo>,
