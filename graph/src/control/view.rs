@@ -63,8 +63,9 @@ pub struct RunView {
     pub status: RunStatus,
     /// True from a pause command until the next resume command.
     pub is_paused: bool,
-    /// Since when or from when on a worker can claim the run, by the store's clock. `None` while it
-    /// is driven, waits for a message only, or is over.
+    /// Since when or from when on a worker can claim the run, by the store's clock. While a driver
+    /// holds it, that is not before its lease expires. `None` if it waits for a message only, or is
+    /// over.
     pub due: Option<Timestamp>,
     /// Whether the run failed or was cancelled, and its completed nodes are being undone. False for
     /// an in-memory run.
@@ -167,7 +168,7 @@ async fn read_view_once(store: &dyn Store, run: &str) -> Result<RunView, StoreEr
         run: info.id,
         graph: info.graph,
         version: info.version,
-        due: info.wake_at.filter(|_| info.owner.is_none()),
+        due: info.wake_at.map(|at| at.max(info.lease_until.unwrap_or_default())),
         status: info.status,
         is_paused: is_paused(run, messages),
         is_undoing,

@@ -295,3 +295,23 @@ fn o8_worker_can_refuse_to_start() {
         assert!(Worker::new(&fixture.store).graph(&old).refuse_unserved().await.is_ok());
     });
 }
+
+/// The process that drives the run dies, and nobody serves the run.
+#[test]
+fn o8_view_of_a_run_whose_driver_died_says_that_nobody_claims_it() {
+    let Fixture { sim, store, .. } = &Fixture::new();
+    sim.run(async {
+        let run = old_graph("old").run(40).id("x").runtime(sim.runtime()).checkpoint(store);
+        let remote = run.enqueue().await.unwrap();
+        let lease = Lease { owner: "dead".into(), length: Duration::from_secs(30) };
+        let claims = store.claim(Wanted::One { run: "x".into(), force: false }, lease).await.unwrap();
+        let until = claims[0].run.lease_until.unwrap();
+        let view = remote.view().await.unwrap();
+        assert_eq!(view.due, Some(until), "the lease is live");
+        assert_eq!(view.problems(until), []);
+        sim.sleep(Duration::from_secs(100)).await;
+        let view = remote.view().await.unwrap();
+        let [problem] = &view.problems(until.after(Duration::from_secs(70)))[..] else { panic!("{view:?}") };
+        assert!(problem.text.contains("has been due for 70s, and no worker has claimed it"), "{problem}");
+    });
+}
