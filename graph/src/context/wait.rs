@@ -302,7 +302,12 @@ impl WaitEnd<'_> {
 
 impl Drop for WaitEnd<'_> {
     fn drop(&mut self) {
-        if let Some(refusals) = self.writer.graph_cx.run().known_refusals() {
+        let run = self.writer.graph_cx.run();
+        // First the inbox: the engine may be about to report what is still there.
+        if let Some(inbox) = run.inbox() {
+            inbox.wait_ended(self.wait);
+        }
+        if let Some(refusals) = run.known_refusals() {
             refusals.wait_ended(self.wait);
         }
     }

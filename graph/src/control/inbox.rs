@@ -159,7 +159,13 @@ impl Inbox {
     /// Rejects a message that the node of this wait cannot use. The node keeps waiting.
     pub(crate) fn reject(&self, message: Message, reason: String, cause: RefusalCause, wait: u64) {
         let Message { number, name, .. } = message;
-        self.lock().rejected.push(RejectedMessage { number, name, reason, cause, wait: Some(wait) });
+        self.lock().rejected.push(RejectedMessage { number, name, reason, cause, wait: Some(wait), has_ended: false });
+    }
+
+    /// Notes that a wait is over, so that what it rejected is no longer reported.
+    pub(crate) fn wait_ended(&self, wait: u64) {
+        let mut state = self.lock();
+        state.rejected.iter_mut().filter(|message| message.wait == Some(wait)).for_each(|message| message.has_ended = true);
     }
 
     /// Takes the rejected messages, except a message that a resume carried.

@@ -64,6 +64,8 @@ pub(crate) struct RejectedMessage {
     pub(crate) cause: RefusalCause,
     /// The wait that could not use it: its record, or its number in an in-memory run.
     pub(crate) wait: Option<u64>,
+    /// The node has received another message since, or no longer waits.
+    pub(crate) has_ended: bool,
 }
 
 impl InboxState {

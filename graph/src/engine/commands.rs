@@ -83,7 +83,7 @@ impl<S: Send + 'static> Engine<S> {
                 committer.taken_at_end.append(&mut numbers);
                 committer.refused_at_end.push(number);
             }
-            self.report_refusal(name, &RefusalCause::TooLate, None);
+            self.report_refusal(name, &RefusalCause::TooLate, None, false);
             return Ok(());
         }
         match command {

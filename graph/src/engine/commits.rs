@@ -115,7 +115,7 @@ impl<S: Send + 'static> Engine<S> {
                 Ok(payload) => payload,
                 Err(damage) => {
                     let (reason, cause) = (damage.to_string(), RefusalCause::Damaged);
-                    self.reject(RejectedMessage { number, name, reason, cause, wait: None });
+                    self.reject(RejectedMessage { number, name, reason, cause, wait: None, has_ended: false });
                     continue;
                 }
             };
@@ -136,9 +136,9 @@ impl<S: Send + 'static> Engine<S> {
     }
 
     fn reject(&self, rejected: RejectedMessage) {
-        let RejectedMessage { number, name, reason, cause, wait } = rejected;
+        let RejectedMessage { number, name, reason, cause, wait, has_ended } = rejected;
         let run = self.stepper.graph_cx.run();
-        self.report_refusal(&name, &cause, wait);
+        self.report_refusal(&name, &cause, wait, has_ended);
         if let Some(hooks) = &self.stepper.hooks {
             let (name, reason) = (name.as_str().into(), reason.as_str().into());
             hooks.call(&RunEvent::MessageRejected { run: run.known_id(), name, reason });
@@ -153,12 +153,15 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Logs a refused message, and reports it in the health of the system. The reason can quote the
-    /// message, so only the cause is shown.
-    pub(super) fn report_refusal(&self, name: &str, cause: &RefusalCause, wait: Option<u64>) {
+    /// Logs a refused message, and reports it in the health of the system unless its wait has ended.
+    /// The reason can quote the message, so only the cause is shown.
+    pub(super) fn report_refusal(&self, name: &str, cause: &RefusalCause, wait: Option<u64>, has_ended: bool) {
         let run = self.stepper.graph_cx.run();
         let (id, advice) = (run.known_id(), cause.advice(name));
         tracing::warn!(run = id.as_deref(), name, %cause, advice, "the run refused a message; its view says why");
+        if has_ended {
+            return;
+        }
         if let Some(refusals) = run.refusals() {
             refusals.add(wait.map_or_else(|| Refuser::Run(name.to_string()), Refuser::Wait), name, cause);
         }

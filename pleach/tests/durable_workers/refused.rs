@@ -164,7 +164,7 @@ fn o9_report_of_a_signal_belongs_to_the_wait_that_refused_it() {
 }
 
 /// Asks eight questions at once.
-fn many_questions() -> CompiledGraph<u32> {
+pub fn many_questions() -> CompiledGraph<u32> {
     let ask = |cx: NodeContext, n: u32| async move {
         let key = |n: u32| format!("key-{n}");
         Ok::<_, String>(cx.interrupt::<u32>(key(n), "how many?").await)
@@ -284,5 +284,30 @@ fn o9_refusal_of_an_in_memory_run_is_reported_by_its_scope() {
         control.resume_with("approve", &good()).await.unwrap();
         assert_eq!(run.await.unwrap(), 41);
         assert_eq!(system.health(), Health::Healthy);
+    });
+}
+
+/// One poll of the node rejects the first message and takes the second one.
+#[test]
+fn o9_refusal_followed_by_a_good_message_at_once_is_not_reported() {
+    let ask = |cx: NodeContext, n: u32| async move {
+        let Approval { ok } = cx.interrupt("approve", "publish?").await;
+        Ok::<_, String>(n + u32::from(ok) + cx.signal::<u32>("more").await)
+    };
+    let graph = Graph::new("asking").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap();
+    let sim = Sim::new(1);
+    let system = System::builder("shop", sim.runtime()).build().unwrap();
+    let scope = system.scope("orders").unwrap();
+    let run = graph.run(40).id("x").in_scope(&scope).into_future();
+    sim.run(async {
+        let control = run.control().unwrap().clone();
+        pass(&sim).await;
+        control.resume_with("approve", &"banana").await.unwrap();
+        control.resume_with("approve", &good()).await.unwrap();
+        pass(&sim).await;
+        assert_eq!(system.health(), Health::Healthy, "its wait is over");
+        assert_eq!(control.view().await.unwrap().refused.len(), 1);
+        control.signal("more", &1).await.unwrap();
+        assert_eq!(run.await.unwrap(), 42);
     });
 }
