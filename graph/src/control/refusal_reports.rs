@@ -62,6 +62,8 @@ struct RefusalState {
     more: Option<HealthReport>,
     /// The run has no driver: a wait that is dropped now has not been answered.
     is_kept: bool,
+    /// Another driver may have refused messages since the reports were kept.
+    is_outdated: bool,
     /// Whether the run may have reports, if the worker was asked.
     is_listed: Option<bool>,
 }
@@ -91,11 +93,14 @@ impl RunRefusals {
         self.report(&mut state);
     }
 
-    /// Reports messages that an earlier driver refused, for the waits that are still open.
+    /// Reports messages that an earlier driver refused, for the waits that are still open and have
+    /// no report yet.
     pub(crate) fn restore(&self, refused: &[RefusedMessage], open: &MessageWaits) {
         let mut state = self.lock();
+        let known: Vec<Refuser> = state.open.keys().cloned().collect();
+        let is_missing = |wait: &u64| open.contains_key(wait) && !known.contains(&Refuser::Wait(*wait));
         for RefusedMessage { name, cause, wait, .. } in refused {
-            if let Some(wait) = wait.filter(|wait| open.contains_key(wait)) {
+            if let Some(wait) = wait.filter(is_missing) {
                 self.add_to(&mut state, Refuser::Wait(wait), name, cause);
             }
         }
@@ -123,12 +128,19 @@ impl RunRefusals {
         self.lock().is_kept = true;
     }
 
-    /// Continues with a run that is driven again. Only the reports of these waits stay.
-    pub(crate) fn reopen(&self, open: &MessageWaits) {
+    /// Notes that another driver had the run since the reports were kept.
+    pub(crate) fn outdate(&self) {
+        self.lock().is_outdated = true;
+    }
+
+    /// Continues with a run that is driven again. Only the reports of these waits stay. Returns
+    /// whether they are all, because no other driver had the run.
+    pub(crate) fn reopen(&self, open: &MessageWaits) -> bool {
         let mut state = self.lock();
         (state.is_kept, state.further) = (false, 0);
         state.open.retain(|refuser, _| matches!(refuser, Refuser::Wait(wait) if open.contains_key(wait)));
         self.report(&mut state);
+        !std::mem::take(&mut state.is_outdated)
     }
 
     /// Returns whether the run waited when its last driver here released it.
@@ -174,7 +186,8 @@ impl RunRefusals {
             refusal.report = Some(self.member.report_health(problem(&self.run, refusal)));
             reported += 1;
         }
-        let beyond = (state.open.len() - reported) as u64 + state.further;
+        let beyond = state.open.values().filter(|refusal| refusal.report.is_none()).map(|refusal| refusal.count).sum::<u64>();
+        let beyond = beyond + state.further;
         state.more = (beyond > 0).then(|| {
             let problem = further(&self.run, beyond);
             match state.more.take() {
@@ -282,7 +295,14 @@ impl WorkerRefusals {
                 let text = format!("{count} further runs refused messages; they keep waiting");
                 Problem::new(KEY, text).advice("list the waiting runs and read their refused messages")
             };
-            counts.more = (counts.beyond > 0).then(|| self.member.report_health(problem(counts.beyond)));
+            let more = counts.more.take();
+            counts.more = (counts.beyond > 0).then(|| match more {
+                Some(more) => {
+                    more.update(problem(counts.beyond));
+                    more
+                }
+                None => self.member.report_health(problem(counts.beyond)),
+            });
         }
         answer
     }

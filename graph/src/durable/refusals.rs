@@ -1,7 +1,8 @@
 //! The health reports of a stored run about messages that an earlier driver refused.
 //!
 //! A driver that opens a run reports each refused message whose wait is still open. It reads them
-//! from the store, unless its own process drove the run last and kept the reports.
+//! from the store, unless its own process drove the run last and kept the reports. If another
+//! driver had the run in between, it adds what the store has and the kept reports have not.
 
 use crate::control::RunRefusals;
 use crate::log::message_waits::{self, MessageWaits};
@@ -11,8 +12,8 @@ use crate::store::{InboxMessage, RunInfo, Store, StoreError};
 /// Restores the reports of an opened run, before any of its nodes runs.
 pub(super) async fn restore(store: &dyn Store, opened: &OpenedRun, refusals: &RunRefusals) {
     let open = opened.log.restored_message_waits();
-    if refusals.is_kept() {
-        return refusals.reopen(&open);
+    if refusals.is_kept() && refusals.reopen(&open) {
+        return;
     }
     let OpenedRun { info, messages, .. } = opened;
     if info.last_message == 0 || open.values().all(|name| has_message(messages, name)) {

@@ -19,6 +19,7 @@ use crate::worker::event::WorkerEvent;
 use crate::worker::unserved::{StuckRun, UnservedProblem, UnservedRuns, UnservedVersion};
 use pleach_core::{ActorPath, HealthReport, Instant, Problem};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -86,22 +87,12 @@ impl Watch {
 pub(super) async fn watch_runs(core: Arc<WorkerCore>) {
     let watching = async {
         check_at_start(&core).await;
-        adopt_at_start(&core).await;
-        let every = (core.settings.unserved_after / 2).clamp(WATCH_EVERY.0, WATCH_EVERY.1);
-        let mut failures = 0;
-        loop {
-            let after_failures = if failures == 0 { Duration::ZERO } else { core.backoff(RETRY_WAIT, failures) };
-            core.sleep(core.jitter(every) + after_failures).await;
-            let found = core.find_unserved().await;
-            let looked = core.look_at_kept_refusals().await;
-            match (found, looked) {
-                (Ok(found), Ok(())) => {
-                    failures = 0;
-                    core.report_unserved(found);
-                }
-                _ => failures += 1,
-            }
-        }
+        // The rest of the watch does not wait for a run whose refused messages cannot be read.
+        let adopting = async {
+            adopt_at_start(&core).await;
+            pending().await
+        };
+        either(Box::pin(watch_unserved(&core)), Box::pin(adopting)).await;
     };
     either(Box::pin(watching), Box::pin(core.closing())).await;
     core.watch.withdraw_health();
@@ -120,12 +111,30 @@ async fn check_at_start(core: &WorkerCore) {
     }
 }
 
-/// Reports the refused messages of waiting runs, and retries while the store fails.
+/// Reports the refused messages of waiting runs, and continues later while the store fails.
 async fn adopt_at_start(core: &WorkerCore) {
-    let mut failures = 0;
-    while core.adopt_refusals().await.is_err() {
+    let (mut adoption, mut failures) = (core.adoption(), 0);
+    while core.adopt_refusals(&mut adoption).await.is_err() {
         failures += 1;
         core.sleep(core.backoff(RETRY_WAIT, failures)).await;
+    }
+}
+
+/// Looks now and then for runs that no worker serves, and at the runs with refused messages.
+async fn watch_unserved(core: &WorkerCore) {
+    let every = (core.settings.unserved_after / 2).clamp(WATCH_EVERY.0, WATCH_EVERY.1);
+    let mut failures = 0;
+    loop {
+        let after_failures = if failures == 0 { Duration::ZERO } else { core.backoff(RETRY_WAIT, failures) };
+        core.sleep(core.jitter(every) + after_failures).await;
+        match core.find_unserved().await {
+            Ok(found) => {
+                failures = 0;
+                core.report_unserved(found);
+            }
+            Err(_) => failures += 1,
+        }
+        core.look_at_kept_refusals().await;
     }
 }
 

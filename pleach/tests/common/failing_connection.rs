@@ -33,6 +33,8 @@ pub struct FailingConnection {
     silent_lists: bool,
     /// The run whose records cannot be read.
     unreadable: Arc<Mutex<Option<String>>>,
+    /// The run whose row cannot be read.
+    headless: Arc<Mutex<Option<String>>>,
     pub claims: Arc<AtomicU64>,
     pub renewals: Arc<AtomicU64>,
 }
@@ -47,6 +49,7 @@ impl FailingConnection {
             slow_releases: None,
             silent_lists: false,
             unreadable: Arc::default(),
+            headless: Arc::default(),
             claims: Arc::default(),
             renewals: Arc::default(),
         }
@@ -105,6 +108,12 @@ impl FailingConnection {
     pub fn fail_reads_of(&self, run: &str) {
         *self.unreadable.lock().unwrap() = Some(run.to_string());
     }
+
+    /// Fails reads of this run's row from now on.
+    pub fn fail_heads_of(&self, run: &str) {
+        *self.headless.lock().unwrap() = Some(run.to_string());
+    }
+
     /// Restores the connection.
     pub fn mend(&self) {
         self.connection.store(UP, SeqCst);
@@ -179,6 +188,9 @@ impl Store for FailingConnection {
     }
 
     fn head<'a>(&'a self, run: &'a str) -> StoreFuture<'a, RunInfo> {
+        if self.headless.lock().unwrap().as_deref() == Some(run) {
+            return Box::pin(async { Err(StoreError::unavailable("a block cannot be read")) });
+        }
         self.through(|| self.inner.head(run))
     }
 

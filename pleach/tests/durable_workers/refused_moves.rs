@@ -1,12 +1,14 @@
 //! O9: reports of refused messages while runs move: to another worker, after a crash, by a rewind
 //! or a delete, and through stores on disk.
 use crate::common::failing_connection::FailingConnection;
-use crate::refused::{Process, asking, enqueue, good, pass, problems, process, texts};
+use crate::refused::{Process, asking, enqueue, good, many_questions, pass, problems, process, texts};
+use futures::future::select;
 use pleach::graph::FanOut;
 use pleach::inspect::Health;
 use pleach::prelude::*;
 use pleach::sim::Sim;
 use pleach::store::{MemoryStore, Store};
+use pleach::system::System;
 
 /// Longer than a worker takes to look at the runs of its reports.
 const LOOKED: Duration = Duration::from_secs(120);
@@ -113,6 +115,87 @@ fn o9_worker_withdraws_a_run_that_another_one_drove() {
 }
 
 #[test]
+fn o9_worker_reports_what_another_one_refused_between_its_claims() {
+    let (sim, graph) = (Sim::new(1), many_questions());
+    let store = MemoryStore::on(sim.runtime());
+    let connection = FailingConnection::new(store.clone());
+    let first = process(&sim, &connection, &graph);
+    sim.run(async {
+        let remote = enqueue(&sim, &store, &graph, "x").await;
+        pass(&sim).await;
+        remote.resume_with("key-0", "no").await.unwrap();
+        pass(&sim).await;
+        assert_eq!(texts(&first.system).len(), 1);
+        // Another process drives the run, and refuses a message of another wait.
+        connection.cut();
+        remote.resume_with("key-1", "no").await.unwrap();
+        graph.resume("x").checkpoint(&store).runtime(sim.runtime()).await.unwrap_err();
+        connection.mend();
+        // The first one drives it again before it has looked.
+        remote.resume_with("key-2", &1).await.unwrap();
+        sim.sleep(Duration::from_secs(5)).await;
+        let seen = texts(&first.system);
+        assert!(seen.len() == 2 && seen[0].contains("key-0") && seen[1].contains("key-1"), "{seen:?}");
+        sim.sleep(LOOKED).await;
+        assert_eq!(texts(&first.system), seen);
+        drop(first.worker);
+    });
+}
+
+/// Whether the health of a system names runs that no worker serves.
+fn reports_unserved(system: &System) -> bool {
+    system.health().to_string().contains("due runs of graph")
+}
+
+#[test]
+fn o8_watch_reports_unserved_runs_while_a_kept_run_cannot_be_read() {
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let connection = FailingConnection::new(store.clone());
+    let first = process(&sim, &connection, &asking());
+    sim.run(async {
+        for run in ["a", "b"] {
+            enqueue(&sim, &store, &asking(), run).await.resume_with("approve", "banana").await.unwrap();
+        }
+        pass(&sim).await;
+        assert_eq!(texts(&first.system).len(), 2);
+        connection.fail_heads_of("a");
+        enqueue(&sim, &store, &busy(), "orphan").await;
+        let resumed = asking().resume("b").resume_with("approve", &good()).checkpoint(&store).runtime(sim.runtime());
+        assert_eq!(resumed.await.unwrap(), 41);
+        sim.sleep(LOOKED * 3).await;
+        let seen = texts(&first.system);
+        assert!(seen.len() == 1 && seen[0].contains("run \"a\""), "the run that ended is withdrawn: {seen:?}");
+        assert!(reports_unserved(&first.system), "{}", first.system.health());
+        drop(first.worker);
+    });
+}
+
+#[test]
+fn o9_unreadable_run_does_not_hide_the_others_from_a_new_worker() {
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let first = process(&sim, &store, &asking());
+    sim.run(async {
+        for run in ["wrong", "unreadable"] {
+            enqueue(&sim, &store, &asking(), run).await.resume_with("approve", "banana").await.unwrap();
+        }
+        pass(&sim).await;
+        first.worker.close(Duration::from_secs(1)).await;
+        let connection = FailingConnection::new(store.clone());
+        connection.fail_reads_of("unreadable");
+        let second = process(&sim, &connection, &asking());
+        enqueue(&sim, &store, &busy(), "orphan").await;
+        pass(&sim).await;
+        let seen = texts(&second.system);
+        assert!(seen.len() == 1 && seen[0].contains("run \"wrong\""), "{seen:?}");
+        sim.sleep(LOOKED * 3).await;
+        assert!(reports_unserved(&second.system), "{}", second.system.health());
+        drop(second.worker);
+    });
+}
+
+#[test]
 fn o9_rewind_and_delete_withdraw_the_report() {
     for is_deleted in [false, true] {
         let sim = Sim::new(1);
@@ -161,9 +244,9 @@ fn gives_up(in_next: bool) -> CompiledGraph<u32> {
         let late = Box::pin(cx.sleep("late", Duration::from_secs(400)));
         let answer = cx.interrupt::<u32>("count", "how many?");
         if in_next {
-            drop(futures::future::select(late, answer).await);
+            drop(select(late, answer).await);
         } else {
-            drop(futures::future::select(answer, late).await);
+            drop(select(answer, late).await);
             work(&cx).await;
         }
         Ok::<_, String>(n)
