@@ -273,7 +273,11 @@ impl VisitWriter {
     fn end_of_wait(&self, namespace: Namespace, key: &str, inbox_wait: &InboxWait<'_>) -> WaitEnd<'_> {
         let records = self.records.lock_for(self.attempt);
         let row = records.map_or(0, |mut records| records.key_state(namespace, key).wait_row);
-        WaitEnd { writer: self, wait: if row == 0 { inbox_wait.number() } else { row } }
+        let wait = if row == 0 { inbox_wait.number() } else { row };
+        if let Some(refusals) = self.graph_cx.run().known_refusals() {
+            refusals.wait_again(wait);
+        }
+        WaitEnd { writer: self, wait }
     }
 
     /// Opens a wait and reports it to the engine. Returns `None` if the attempt was abandoned.
@@ -284,7 +288,7 @@ impl VisitWriter {
     }
 }
 
-/// A wait that may refuse messages. Dropping it ends the wait.
+/// A wait that may refuse messages. Dropping it withdraws its report until the node waits again.
 struct WaitEnd<'a> {
     writer: &'a VisitWriter,
     /// The record of the wait, or its number in an in-memory run.
@@ -295,6 +299,7 @@ impl WaitEnd<'_> {
     /// Ends the wait with a message that the node received.
     fn received(self, message: &str) {
         if let Some(refusals) = self.writer.graph_cx.run().known_refusals() {
+            refusals.wait_ended(self.wait);
             refusals.received(message);
         }
     }
@@ -308,7 +313,7 @@ impl Drop for WaitEnd<'_> {
             inbox.wait_ended(self.wait);
         }
         if let Some(refusals) = run.known_refusals() {
-            refusals.wait_ended(self.wait);
+            refusals.wait_dropped(self.wait);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | state of a report | entered by | left by |
 //! |---|---|---|
 //! | open | [`RunRefusals::add`], [`RunRefusals::restore`] | `wait_ended`, `received`, drop |
+//! | dropped: withdrawn for now | [`RunRefusals::wait_dropped`] | `wait_again`, `wait_ended`, drop |
 //! | kept: the run waits without a driver | [`RunRefusals::keep`] | `reopen`, drop |
 //!
 //! Invariants:
@@ -56,6 +57,9 @@ pub(crate) struct RunRefusals {
 #[derive(Default)]
 struct RefusalState {
     open: BTreeMap<Refuser, OpenRefusal>,
+    /// Refusals of waits that their nodes dropped, by record. They open again if the node waits for
+    /// the same key again. At most [`WAITS_MAX`].
+    dropped: BTreeMap<u64, OpenRefusal>,
     /// The refusals of waits that did not fit into `open`.
     further: u64,
     /// Counts what has no report of its own.
@@ -107,9 +111,33 @@ impl RunRefusals {
         self.report(&mut state);
     }
 
+    /// Withdraws the report of a wait that its node dropped, until it waits again.
+    pub(crate) fn wait_dropped(&self, wait: u64) {
+        let mut state = self.lock();
+        if state.is_kept {
+            return;
+        }
+        if let Some(refusal) = state.open.remove(&Refuser::Wait(wait)) {
+            if state.dropped.len() < WAITS_MAX {
+                state.dropped.insert(wait, OpenRefusal { report: None, ..refusal });
+            }
+            self.report(&mut state);
+        }
+    }
+
+    /// Reports again what a wait refused before its node dropped it.
+    pub(crate) fn wait_again(&self, wait: u64) {
+        let mut state = self.lock();
+        if let Some(refusal) = state.dropped.remove(&wait) {
+            state.open.entry(Refuser::Wait(wait)).or_insert(refusal);
+            self.report(&mut state);
+        }
+    }
+
     /// Withdraws the report of a wait that has ended.
     pub(crate) fn wait_ended(&self, wait: u64) {
         let mut state = self.lock();
+        state.dropped.remove(&wait);
         if !state.is_kept && state.open.remove(&Refuser::Wait(wait)).is_some() {
             self.report(&mut state);
         }
@@ -139,6 +167,7 @@ impl RunRefusals {
         let mut state = self.lock();
         (state.is_kept, state.further) = (false, 0);
         state.open.retain(|refuser, _| matches!(refuser, Refuser::Wait(wait) if open.contains_key(wait)));
+        state.dropped.retain(|wait, _| open.contains_key(wait));
         self.report(&mut state);
         !std::mem::take(&mut state.is_outdated)
     }
@@ -217,7 +246,8 @@ impl RestoredWaits {
     /// Returns the guard for these records of a visit, if one of their waits may have a report.
     pub(crate) fn of(refusals: &Arc<RunRefusals>, records: &[u64]) -> Option<Self> {
         let state = refusals.lock();
-        let is_reported = |record: &&u64| state.open.contains_key(&Refuser::Wait(**record));
+        let is_reported =
+            |record: &&u64| state.open.contains_key(&Refuser::Wait(**record)) || state.dropped.contains_key(record);
         let waits: Vec<u64> = records.iter().filter(is_reported).copied().collect();
         drop(state);
         (!waits.is_empty()).then(|| Self { refusals: Arc::clone(refusals), waits })

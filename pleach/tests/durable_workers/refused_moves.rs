@@ -2,7 +2,7 @@
 //! or a delete, and through stores on disk.
 use crate::common::failing_connection::FailingConnection;
 use crate::refused::{Process, asking, enqueue, good, many_questions, pass, problems, process, texts};
-use futures::future::select;
+use futures::future::{Either, select};
 use pleach::graph::FanOut;
 use pleach::inspect::Health;
 use pleach::prelude::*;
@@ -277,6 +277,41 @@ fn o9_wait_that_its_node_gives_up_withdraws_the_report() {
             drop(first.worker);
         });
     }
+}
+
+/// Asks again after each tick.
+fn ticking() -> CompiledGraph<u32> {
+    let ask = |cx: NodeContext, n: u32| async move {
+        for turn in 0..100 {
+            let answer = cx.interrupt::<u32>("count", "how many?");
+            let tick = Box::pin(cx.sleep(format!("tick {turn}"), Duration::from_secs(2)));
+            if let Either::Left((more, _)) = select(answer, tick).await {
+                return Ok(n + more);
+            }
+        }
+        Err("no answer".to_string())
+    };
+    Graph::new("ticking").add_node("ask", ask).add_edge("ask", END).set_entry("ask").compile().unwrap()
+}
+
+#[test]
+fn o9_wait_that_its_node_repeats_keeps_the_report() {
+    let (sim, graph) = (Sim::new(1), ticking());
+    let store = MemoryStore::on(sim.runtime());
+    let first = process(&sim, &store, &graph);
+    sim.run(async {
+        let remote = enqueue(&sim, &store, &graph, "x").await;
+        pass(&sim).await;
+        remote.resume_with("count", "none").await.unwrap();
+        for _ in 0..10 {
+            pass(&sim).await;
+            assert_eq!(texts(&first.system).len(), 1, "it still waits");
+        }
+        remote.resume_with("count", &2).await.unwrap();
+        assert_eq!(graph.outcome_of("x", &store).runtime(sim.runtime()).await.unwrap(), 42);
+        assert_eq!(texts(&first.system), [""; 0]);
+        drop(first.worker);
+    });
 }
 
 /// The same on a store with real time: refused, shown after a restart, answered.
