@@ -47,7 +47,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/process.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__process.css.gz"),
-        hash: "9983c2e34088ef36",
+        hash: "5c5592f7661a5e3c",
     },
     Asset {
         path: "/assets/css/runs.css",
@@ -179,7 +179,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/member.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__member.js.gz"),
-        hash: "c69e0ebeac67bd57",
+        hash: "295d6e99d794e5d1",
     },
     Asset {
         path: "/assets/process/not-well.js",
@@ -215,7 +215,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/story.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__story.js.gz"),
-        hash: "a7772691aaabe5c0",
+        hash: "8dc3e0505434771c",
     },
     Asset {
         path: "/assets/process/tree-rows.js",

@@ -10,7 +10,7 @@ import { JsonButton } from "../dialog.js";
 import { KindIcon } from "../icons.js";
 import { Badge, Button, Code, Command, PageHead, Path, Section } from "../ui.js";
 import { Empty, Failed, Shown } from "../states.js";
-import { count, nameOf, pathsTo, plural, sentence, visible, words } from "../text.js";
+import { count, nameOf, parentOf, pathsTo, plural, sentence, visible, words } from "../text.js";
 import { duration } from "../time.js";
 import { useCommands } from "../palette.js";
 import { Ledger } from "./ledger.js";
@@ -40,10 +40,17 @@ function Member({ process, path }) {
         ${member.children > 0 && html`<a href=${link("/tree", { process: process.key, path })}>${plural(member.children, "child", "children")}</a>`}</p>`}<//>
     ${process.target && html`<div class="bar"><${Command} text=${memberCommand(process, "why", path)} /></div>`}
     <div class="member"><div class="member-main">
-      <${Shown} of=${view} rows=${6}>${(value) => html`<${Now} value=${value} process=${process.key} />`}<//>
+      ${view.status === "error" && view.error?.code === "not_found" ? html`<${Ended} path=${path} process=${process} />` : html`<${Shown} of=${view} rows=${6}>${(value) => html`<${Now} value=${value} process=${process.key} />`}<//>`}
       ${member?.actor && html`<${Plots} process=${process.key} path=${path} />`}
       <${Story} process=${process.key} path=${path} /></div>
       <div class="member-side">${view.value && html`<${Facts} member=${view.value.member} process=${process.key} /><${Ledger} ledger=${view.value.ledger} />`}</div></div>`;
+}
+
+/** A member that is not there: it has ended, or never was. */
+function Ended({ path, process }) {
+  const parent = parentOf(path) ?? "/";
+  return html`<${Empty} icon="stopped" title="No member is here now" text="It has ended, or there never was one. What the console knows of it is below.">
+    <p><a href=${link("/tree", { process: process.key, path: parent })}>Look at what is left in ${visible(parent)}</a></p><//>`;
 }
 
 /** The way from the root, each step with a link. */

@@ -108,7 +108,8 @@ export function Pips({ used, limit, isExceeded = used > limit }) {
 /** An entry that belongs to no failure. */
 function Event({ entry, process, path }) {
   return html`<li class="episode episode-small"><span class="episode-mark"><${Icon} name="idle" size=${10} /></span><p class="episode-head"><${Time} at=${entry.at} />
-    <span>${visible(sentence(words(entry.kind)))}</span> ${entry.path !== path && html`<${Path} path=${entry.path} process=${process} />`}<span class="note">${visible(entry.text)}</span></p></li>`;
+    <span>${visible(sentence(words(entry.kind)))}</span> ${entry.path !== path && html`<${Path} path=${entry.path} process=${process} />`}<span class="note">${visible(entry.text)}</span>
+    ${entry.failure?.reason && html`<span class="event-cause"><span class="lead">Because</span> ${entry.failure.origin && entry.failure.origin !== entry.path && html`<${Path} path=${entry.failure.origin} process=${process} /> failed: `}${visible(entry.failure.reason)}</span>`}</p></li>`;
 }
 
 /** Shows a test in Rust that starts where something failed. `from` are parameters of the view. */

@@ -30,9 +30,15 @@ pub(super) async fn read(client: &mut Client, since_us: Option<u64>) -> Result<V
         past.extend(event("failed", &member.path, text, failure).map(|event| (event, at(last.ago))));
     }
     for reason in client.health().await?.reasons() {
-        let HealthReason::GaveUp { supervisor, child, reason: text, ago, .. } = reason else { continue };
-        let failure = json!({ "reason": text, "origin": child, "incarnation": 0 });
-        past.extend(event("gave_up", supervisor, reason.to_string(), failure).map(|event| (event, at(*ago))));
+        let HealthReason::GaveUp { supervisor, child, restarts, window, reason: cause, ago, .. } = reason else { continue };
+        let failure = json!({ "reason": cause, "origin": child, "incarnation": 0 });
+        // Without the time: the text is kept.
+        let mut text = format!("supervisor {supervisor} gave up on {child} after {restarts} restarts in {window:?}");
+        for more in [reason.consequence(), reason.advice()].into_iter().flatten() {
+            text.push_str("; ");
+            text.push_str(&more);
+        }
+        past.extend(event("gave_up", supervisor, text, failure).map(|event| (event, at(*ago))));
     }
     past.retain(|(_, unix_us)| since_us.is_none_or(|since| *unix_us >= since));
     past.sort_by_key(|(_, unix_us)| *unix_us);
