@@ -49,6 +49,20 @@ async fn k1_sources_have_keys_in_the_order_of_the_builder() {
     assert_eq!(console["environment"], serde_json::json!({ "name": "staging", "colour": "amber" }));
 }
 
+const DEPLOY: &str = "/api/view?q=%7B%22view%22%3A%22deploy%22%2C%22store%22%3A%22s0%22%7D";
+
+#[tokio::test]
+async fn k3_exported_graphs_of_the_program_are_checked_without_a_file() {
+    let graph = Graph::<u32>::new("adding").add_node("one", |n: u32| async move { n + 1 }).add_edge("one", END);
+    let export = graph.set_entry("one").compile().unwrap().export();
+    let store = MemoryStore::new();
+    let with = ask(Console::builder().graphs([export]).store(&store), &["/api/console", DEPLOY]).await;
+    assert_eq!((&with[0]["stores"][0]["graphs"], &with[1]["unserved"]), (&1.into(), &0.into()));
+    let without = ask(Console::builder().store(&store), &["/api/console", DEPLOY]).await;
+    assert_eq!(without[0]["stores"][0]["graphs"], 0);
+    assert_eq!(without[1]["error"]["code"], "bad_request");
+}
+
 #[tokio::test]
 async fn k4_a_system_allows_actions_only_if_the_console_does() {
     let system = ActorSystem::new("shop").unwrap();
