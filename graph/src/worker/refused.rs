@@ -106,7 +106,7 @@ impl KeptRefusals {
         drop(runs);
     }
 
-    /// Returns the runs that wait, as they were held last. Those that could not be read come last.
+    /// Returns the runs that wait, as they were held last. Runs that could not be read come last.
     fn held(&self) -> Vec<Held> {
         let runs = self.lock();
         let (unread, read): (Vec<_>, Vec<_>) = runs.iter().partition(|(_, kept)| kept.is_unread);

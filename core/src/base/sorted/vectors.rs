@@ -68,8 +68,8 @@ impl<K, V> SortedMap<K, V> {
     }
 }
 
-/// Removes the entries from the first one on, as long as `is_taken`, and returns their values. Moves
-/// the others once.
+/// Removes the entries from the first one on, as long as `is_taken`, and returns their values.
+/// Moves the others once.
 pub(crate) fn take_first_while<K, V>(map: &mut SortedMap<K, V>, mut is_taken: impl FnMut(&K) -> bool) -> Vec<V> {
     let taken = map.entries.partition_point(|(key, _)| is_taken(key));
     map.entries.drain(..taken).map(|(_, value)| value).collect()

@@ -64,8 +64,8 @@ pub fn runtime() -> Option<Arc<dyn Runtime>> {
 /// Sets how to identify the cores and interrupts of this machine, for a build without `std`.
 ///
 /// `current` returns a number for the calling core, thread or interrupt handler: a handler that can
-/// interrupt another one needs a number of its own. Call this once, before anything runs. With `std`
-/// it does nothing, because threads are known.
+/// interrupt another one needs a number of its own. Call this once, before anything runs. With
+/// `std` it does nothing, because threads are known.
 ///
 /// Without it everything still runs and ends correctly. But code may be mistaken for an actor of
 /// another core, or for the one that it interrupted: an ask that closes a wait cycle may go
