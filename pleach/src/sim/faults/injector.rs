@@ -1,9 +1,9 @@
 //! [`Injector`]: decides which operations of one simulation get a fault, and records them.
 //!
 //! Below its bounds (`at_most`, and the largest number of faults), whether an operation gets a
-//! fault depends only on the seed, the rules, the site and the number of the operation at its site.
-//! So a fault does not move when others are left out, and the random numbers of the schedule are not
-//! used up.
+//! fault depends only on the seed, the rules, the site and the number of the operation at its
+//! site. So a fault does not move when others are left out, and the random numbers of the schedule
+//! are not used up.
 //!
 //! A *replay* has a list of faults. It injects exactly those, whatever the rates say.
 
