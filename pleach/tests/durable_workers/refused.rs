@@ -197,6 +197,11 @@ fn o9_reports_of_one_run_are_bounded_and_the_rest_is_counted() {
         assert_eq!(seen.iter().filter(|text| text.contains("the answer to \"key-")).count(), 4, "{seen:?}");
         assert_eq!(seen.len(), 5);
         assert!(seen.iter().any(|text| text.starts_with("run \"x\" refused 4 further messages")), "{seen:?}");
+        // Only the last of these waits has no report of its own. Each of its messages counts.
+        remote.resume_with("key-7", "no").await.unwrap();
+        pass(&sim).await;
+        let seen = texts(&system);
+        assert!(seen.iter().any(|text| text.starts_with("run \"x\" refused 5 further messages")), "{seen:?}");
         // Each ended wait makes room for the report of another one.
         for left in (0..8).rev() {
             remote.resume_with(&format!("key-{left}"), &1).await.unwrap();
