@@ -6,7 +6,7 @@
 //! | state of a report | entered by | left by |
 //! |---|---|---|
 //! | open | [`RunRefusals::add`], [`RunRefusals::restore`] | `wait_ended`, `received`, drop |
-//! | dropped: withdrawn | [`RunRefusals::wait_dropped`] | `wait_again`, `wait_ended`, drop |
+//! | dropped: withdrawn for now | [`RunRefusals::wait_dropped`] | `wait_again`, `wait_ended` |
 //! | kept: the run waits without a driver | [`RunRefusals::keep`] | `reopen`, drop |
 //!
 //! Invariants:

@@ -153,7 +153,7 @@ impl<S: Send + 'static> Engine<S> {
         }
     }
 
-    /// Logs a refused message, and reports it in the health of the system unless its wait has
+    /// Logs a refused message, and reports it in the health of the system, unless its wait has
     /// ended. The reason can quote the message, so only the cause is shown.
     pub(super) fn report_refusal(&self, name: &str, cause: &RefusalCause, wait: Option<u64>, has_ended: bool) {
         let run = self.stepper.graph_cx.run();

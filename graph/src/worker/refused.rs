@@ -28,8 +28,9 @@ const UNREAD_MAX: usize = 4;
 const LISTED_AT_START: usize = 1_000;
 const READ_AT_START: usize = 256;
 
-/// How often a starting worker tries to read the refused messages of one run.
-const TRIES_MAX: u32 = 2;
+/// How often a starting worker tries to read the refused messages of one run. With the growing
+/// waits in between it tries for about half a minute.
+const TRIES_MAX: u32 = 8;
 
 /// The reports of the runs that a worker drove and that wait now.
 pub(super) struct KeptRefusals {
@@ -106,7 +107,7 @@ impl KeptRefusals {
         drop(runs);
     }
 
-    /// Returns the runs that wait, as they were held last. Runs that could not be read come last.
+    /// Returns the runs that wait, as they were held last. The unread ones come last.
     fn held(&self) -> Vec<Held> {
         let runs = self.lock();
         let (unread, read): (Vec<_>, Vec<_>) = runs.iter().partition(|(_, kept)| kept.is_unread);

@@ -298,7 +298,7 @@ fn o8_worker_can_refuse_to_start() {
 
 /// The process that drives the run dies, and no worker serves the run.
 #[test]
-fn o8_view_of_a_run_whose_driver_died_says_that_no_worker_claims_it() {
+fn o8_view_of_a_run_whose_driver_died_says_that_it_is_unclaimed() {
     let Fixture { sim, store, .. } = &Fixture::new();
     sim.run(async {
         let run = old_graph("old").run(40).id("x").runtime(sim.runtime()).checkpoint(store);
