@@ -207,13 +207,10 @@ impl RunRefusals {
         if !*state.is_listed.get_or_insert_with(|| worker.is_none_or(|worker| worker.begin())) {
             return;
         }
-        let mut reported = state.open.values().filter(|refusal| refusal.report.is_some()).count();
-        for refusal in state.open.values_mut().filter(|refusal| refusal.report.is_none()) {
-            if reported >= REPORTS_MAX {
-                break;
-            }
+        let reported = state.open.values().filter(|refusal| refusal.report.is_some()).count();
+        let unreported = state.open.values_mut().filter(|refusal| refusal.report.is_none());
+        for refusal in unreported.take(REPORTS_MAX.saturating_sub(reported)) {
             refusal.report = Some(self.member.report_health(problem(&self.run, refusal)));
-            reported += 1;
         }
         let beyond = state.open.values().filter(|refusal| refusal.report.is_none()).map(|refusal| refusal.count).sum::<u64>();
         let beyond = beyond + state.further;

@@ -90,7 +90,7 @@ pub(super) async fn watch_runs(core: Arc<WorkerCore>) {
         // The rest of the watch does not wait for a run whose refused messages cannot be read.
         let adopting = async {
             adopt_at_start(&core).await;
-            pending().await
+            pending::<()>().await;
         };
         either(Box::pin(watch_unserved(&core)), Box::pin(adopting)).await;
     };
