@@ -118,8 +118,8 @@ impl Exploration {
         test: &impl Fn(&Sim) -> O,
     ) -> Option<(FoundFailure, Payload)> {
         for seed in seeds {
-            let Some(failed) = self.run_once(seed, asked, watch, test) else { continue };
-            let injected = failed.injected;
+            let Some(mut failed) = self.run_once(seed, asked, watch, test) else { continue };
+            let injected = std::mem::take(&mut failed.injected);
             let (mut needed, mut runs) = (injected.clone(), 0);
             if asked.is_none() {
                 if watch == Watch::Record && !injected.is_empty() {
@@ -130,7 +130,9 @@ impl Exploration {
                 (needed, runs) = shrink(injected.clone(), may_run, |set| {
                     let ids = set.iter().map(InjectedFault::id).collect();
                     let again = self.run_once(seed, Some(&ids), Watch::Quiet, test);
-                    again.is_some_and(|again| again.location == failed.location)
+                    let same = again.filter(|again| again.origin == failed.origin);
+                    // The last run that is kept is the one with the needed faults.
+                    same.map(|again| failed = again).is_some()
                 });
             }
             let reason = text_of(&*failed.payload);
@@ -151,14 +153,19 @@ impl Exploration {
         let sim = Sim::replaying(seed, replayed.cloned());
         let injector = Arc::clone(&sim.simulation.injector);
         sim.inject(self.faults.clone());
+        let mut returned = None;
         let run = || {
             let sim = sim;
             if let Some(error) = test(&sim).into_error() {
-                panic!("the test returned an error: {error}");
+                let text = error.to_string();
+                returned = Some(text.clone());
+                panic!("the test returned an error: {text}");
             }
         };
         let (ended, location) = watched(watch, || catch_unwind(AssertUnwindSafe(run)));
-        ended.err().map(|payload| FailedRun { payload, location, injected: injector.injected() })
+        let payload = ended.err()?;
+        let origin = returned.map_or(FailureOrigin::Panic(location), FailureOrigin::Error);
+        Some(FailedRun { payload, origin, injected: injector.injected() })
     }
 }
 
@@ -167,9 +174,18 @@ type Payload = Box<dyn Any + Send>;
 /// One run of a test that failed.
 struct FailedRun {
     payload: Payload,
-    /// Where it panicked. A smaller set of faults must fail at the same location.
-    location: Option<String>,
+    /// A smaller set of faults must fail with the same origin.
+    origin: FailureOrigin,
     injected: Vec<InjectedFault>,
+}
+
+/// What tells one failure of a test from another.
+#[derive(PartialEq, Eq)]
+enum FailureOrigin {
+    /// Where it panicked. The text may differ, because it often holds values.
+    Panic(Option<String>),
+    /// The text of the error that it returned.
+    Error(String),
 }
 
 /// A seed that fails, and the faults that make it fail. `Display` says how to replay it.
@@ -178,7 +194,8 @@ struct FailedRun {
 pub struct FoundFailure {
     /// The seed of the first simulation that failed.
     pub seed: u64,
-    /// The text of the panic, or the error that the test returned.
+    /// The text of the panic, or the error that the test returned, in the run with the needed
+    /// faults.
     pub reason: String,
     /// All faults that were injected before it.
     pub injected: Vec<InjectedFault>,

@@ -4,6 +4,8 @@
 //! and passes all other panics on.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::Location;
 use std::sync::Once;
 
 /// What the hook does in this thread.
@@ -20,6 +22,17 @@ pub(super) enum Watch {
 thread_local! {
     static WATCH: Cell<Watch> = const { Cell::new(Watch::Off) };
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Replaces the location of the panic that begins now.
+    static CALLER: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// Panics with `text` on behalf of `caller`: its location is recorded, and begins the text. For a
+/// future, which cannot track its caller.
+pub(super) fn panic_for(caller: &'static Location<'static>, text: fmt::Arguments<'_>) -> ! {
+    if WATCH.get() != Watch::Off {
+        CALLER.set(Some(caller));
+    }
+    panic!("{caller}: {text}")
 }
 
 /// Runs `f` with the hook in this thread set to `watch`. Returns also where the last panic was.
@@ -48,7 +61,7 @@ fn install() {
         std::panic::set_hook(Box::new(move |info| {
             let watch = WATCH.get();
             if watch != Watch::Off {
-                LOCATION.set(info.location().map(ToString::to_string));
+                LOCATION.set(CALLER.take().or(info.location()).map(ToString::to_string));
             }
             if watch != Watch::Quiet {
                 previous(info);

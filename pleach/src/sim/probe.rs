@@ -2,6 +2,7 @@
 
 use crate::actor::{ActorRef, AnyRef, Mailbox, Props};
 use crate::runtime::{BoxFuture, Instant, Runtime};
+use crate::sim::panics::panic_for;
 use crate::system::System;
 use std::collections::VecDeque;
 use std::fmt;
@@ -93,7 +94,10 @@ impl<M: Send + 'static> Probe<M> {
         let kept = Arc::clone(&record);
         let props = Props::from_fn(|| (), move |_: &mut (), message: M| kept.push(message)).mailbox(Mailbox::unbounded());
         let spawned = system.spawn(name, props);
-        let address = spawned.unwrap_or_else(|error| panic!("the probe {name:?} was not started: {error}"));
+        let address = match spawned {
+            Ok(address) => address,
+            Err(error) => panic!("the probe {name:?} was not started: {error}"),
+        };
         Self { address, record, runtime }
     }
 
@@ -121,7 +125,7 @@ impl<M: Send + 'static> Probe<M> {
         let (from, until) = (Location::caller(), self.runtime.now() + limit);
         async move {
             let message = self.next_until(until).await;
-            message.unwrap_or_else(|| panic!("{from}: {} got no message within {limit:?}", self.address.path()))
+            message.unwrap_or_else(|| panic_for(from, format_args!("{} got no message within {limit:?}", self.address.path())))
         }
     }
 
@@ -152,8 +156,8 @@ impl<M: Send + 'static> Probe<M> {
             let path = self.address.path();
             match self.next_until(until).await {
                 Some(message) if message == expected => {}
-                Some(message) => panic!("{from}: {path} got {message:?}, expected {expected:?}"),
-                None => panic!("{from}: {path} got no message within {limit:?}, expected {expected:?}"),
+                Some(message) => panic_for(from, format_args!("{path} got {message:?}, expected {expected:?}")),
+                None => panic_for(from, format_args!("{path} got no message within {limit:?}, expected {expected:?}")),
             }
         }
     }
@@ -173,8 +177,8 @@ impl<M: Send + 'static> Probe<M> {
             let path = self.address.path();
             match self.next_until(until).await {
                 Some(message) if is_expected(&message) => message,
-                Some(message) => panic!("{from}: {path} got {message:?}, which does not match"),
-                None => panic!("{from}: {path} got no message within {limit:?}, expected one that matches"),
+                Some(message) => panic_for(from, format_args!("{path} got {message:?}, which does not match")),
+                None => panic_for(from, format_args!("{path} got no message within {limit:?}, expected one that matches")),
             }
         }
     }
@@ -194,7 +198,7 @@ impl<M: Send + 'static> Probe<M> {
             let recorded = self.record.state().messages.pop_front();
             let message = if recorded.is_some() { recorded } else { self.next_before(until).await };
             if let Some(message) = message {
-                panic!("{from}: {} got {message:?}, expected no message for {time:?}", self.address.path());
+                panic_for(from, format_args!("{} got {message:?}, expected no message for {time:?}", self.address.path()));
             }
         }
     }

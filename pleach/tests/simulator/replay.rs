@@ -117,3 +117,50 @@ fn d5_returned_error_fails_the_test() {
     let found = Exploration::new(0..1).first_failure(|_| Err::<(), _>("no money")).unwrap();
     assert_eq!(found.reason, "the test returned an error: no money");
 }
+
+/// Reads the disk twice, late both times. Returns how many faults were injected, at most two.
+fn two_late_reads(sim: &Sim) -> usize {
+    sim.inject(FaultKind::IoLate.rate(1.0));
+    (0..2).for_each(|_| sim.run(sim.io("disk", async {})));
+    sim.injected().len()
+}
+
+#[test]
+fn d5_smaller_set_must_return_the_same_error() {
+    let test = |sim: &Sim| match two_late_reads(sim) {
+        2 => Err("both"),
+        1 => Err("one"),
+        _ => Ok(()),
+    };
+    let found = Exploration::new(0..1).first_failure(test).unwrap();
+    assert_eq!((found.reason.as_str(), found.needed.len()), ("the test returned an error: both", 2));
+}
+
+#[test]
+fn d5_smaller_set_must_fail_at_the_same_expectation() {
+    let test = |sim: &Sim| {
+        let system = sim.system("shop");
+        let mail = sim.probe::<usize>(&system, "mail");
+        let count = two_late_reads(sim);
+        mail.address().tell(count).unwrap();
+        sim.run(async {
+            if count == 2 {
+                mail.expect(0).await;
+            }
+            mail.expect(0).await;
+        });
+    };
+    let found = Exploration::new(0..1).first_failure(test).unwrap();
+    assert!(found.reason.ends_with("/mail got 2, expected 0"), "{}", found.reason);
+    assert_eq!(found.needed.len(), 2);
+}
+
+#[test]
+fn d5_reason_is_that_of_the_needed_faults() {
+    let test = |sim: &Sim| {
+        let count = two_late_reads(sim);
+        assert!(count == 0, "{count} late");
+    };
+    let found = Exploration::new(0..1).first_failure(test).unwrap();
+    assert_eq!((found.reason.as_str(), found.needed.len()), ("1 late", 1));
+}
