@@ -2,9 +2,10 @@
 
 use crate::ids::path::ActorPath;
 use crate::inspect::info::{self, RestartInfo};
-use crate::supervise::decide::{RESTART_LIMIT_MAX, RestartLimitScope, RestartPolicy, SupervisorDirective};
+use crate::supervise::decide::{RestartPolicy, SupervisorDirective};
 use crate::tree::any_ref::AnyRef;
-use crate::tree::supervision::judge;
+use crate::tree::facts::{MemberFacts, MemberKind, Work};
+use crate::tree::supervision::{FailedMemberKind, judge};
 use alloc::vec::Vec;
 
 /// What the supervisor of a member would do if the member failed now.
@@ -21,7 +22,8 @@ pub struct SupervisionInfo {
     /// The [name](crate::StrategyInfo::name) of the strategy, or `default` without one.
     pub strategy: &'static str,
     /// What follows a failure now, with the policy and the restart limit applied. `None` if the
-    /// strategy decides about each failure.
+    /// strategy decides about each failure. A failure of a task or a scope
+    /// [escalates](SupervisorDirective::Escalate) without a decision, unless it is isolated.
     pub directive: Option<SupervisorDirective>,
     /// Whether one more restart exceeds the limit, so the supervisor gives up.
     pub gives_up: bool,
@@ -57,17 +59,19 @@ impl AnyRef {
         let node = self.member.node();
         let parent = node.parent()?;
         let (rules, strategy) = (judge::rules_of(parent.node()), judge::strategy_info(parent.node()));
-        let restarts = info::restarts(node, self.kind(), node.runtime().now());
-        let restarts_left = |restarts: RestartInfo| restarts.allowed.is_none_or(|allowed| restarts.used < allowed);
-        let may_restart = strategy.always.is_none_or(|directive| directive == SupervisorDirective::Restart);
-        let is_limited = rules.restarts_max <= RESTART_LIMIT_MAX;
-        let gives_up = may_restart && is_limited && restarts.is_some_and(|restarts| !restarts_left(restarts));
-        let is_alone = rules.limit_scope == RestartLimitScope::PerChild && parent.node().children_count() > 1;
-        let directive = match strategy.always {
-            Some(SupervisorDirective::Restart) if restarts.is_none() => Some(SupervisorDirective::Stop),
-            Some(SupervisorDirective::Restart) if gives_up && is_alone => Some(SupervisorDirective::Stop),
-            Some(SupervisorDirective::Restart) if gives_up => Some(SupervisorDirective::Escalate),
-            always => always,
+        let now = node.runtime().now();
+        let restarts = info::restarts(node, self.kind(), now);
+        let judged = match self.member.facts() {
+            MemberFacts { kind: MemberKind::Actor, work: Work::Starting, .. } => Some(FailedMemberKind::Stateless),
+            MemberFacts { kind: MemberKind::Actor, .. } => Some(FailedMemberKind::Actor),
+            MemberFacts { kind: MemberKind::Supervisor | MemberKind::Pool, .. } => Some(FailedMemberKind::Supervisor),
+            _ => None,
+        };
+        let (directive, gives_up) = match judged {
+            Some(failed) => judge::predict(parent, node, failed, now),
+            // No strategy is asked about a task or a scope.
+            None if self.member.passes_failures_up() => (Some(SupervisorDirective::Escalate), false),
+            None => (Some(SupervisorDirective::Stop), false),
         };
         let assumed = directive.unwrap_or(SupervisorDirective::Restart);
         let scope = judge::scope_of(parent, node, &rules, assumed);

@@ -87,7 +87,11 @@ impl ObservedMember for BlockingMember {
     }
 }
 
-impl SupervisedMember for BlockingMember {}
+impl SupervisedMember for BlockingMember {
+    fn passes_failures_up(&self) -> bool {
+        self.kind == TaskKind::Sibling
+    }
+}
 
 impl WaitingMember for BlockingMember {}
 
@@ -123,7 +127,7 @@ impl BlockingMember {
             (Some(reason), _) => {
                 let failure = self.node.failure(0, reason);
                 self.node.events().record_failure(&failure);
-                if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
+                if let Some(parent) = self.node.parent().filter(|_| self.passes_failures_up()) {
                     supervision::propagate::propagate(Arc::clone(parent), failure.clone());
                 }
                 Exit::Failed(failure)

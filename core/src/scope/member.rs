@@ -171,7 +171,7 @@ impl SupervisedMember for ScopeMember {
             ScopeRole::Scope | ScopeRole::Run | ScopeRole::IsolatedScope => {
                 self.apply_action(this, ChildAction::Stop, failure.clone());
                 // A member above cannot restart a failed scope, so the failure goes up as it is.
-                let above = self.node.parent().filter(|_| self.role != ScopeRole::IsolatedScope);
+                let above = self.node.parent().filter(|_| self.passes_failures_up());
                 let next = above.map(|above| (Arc::clone(above), failure.escalated_to(above)));
                 FailureStep { next, escalated: None }
             }
@@ -206,6 +206,10 @@ impl SupervisedMember for ScopeMember {
 
     fn survives_child_failures(&self) -> bool {
         matches!(self.role, ScopeRole::Top | ScopeRole::IsolatedScope)
+    }
+
+    fn passes_failures_up(&self) -> bool {
+        self.role != ScopeRole::IsolatedScope
     }
 
     fn request_restart(&self, this: &Arc<dyn Member>) -> bool {

@@ -142,23 +142,38 @@ pub(crate) fn decide(
     recent: &mut VecDeque<Instant>,
     now: Instant,
 ) -> Decision {
-    let restarts = count_recent(rules, recent, now);
+    let decision = decide_at(directive, policy, rules, count_recent(rules, recent, now));
+    if decision.directive == SupervisorDirective::Restart && rules.restarts_max <= RESTART_LIMIT_MAX {
+        recent.push_back(now);
+    }
+    decision
+}
+
+/// Returns the decision with `restarts` within the window, and records no restart.
+pub(crate) fn decide_at(
+    directive: SupervisorDirective,
+    policy: RestartPolicy,
+    rules: &RestartRules,
+    restarts: u32,
+) -> Decision {
     match (directive, policy) {
         (SupervisorDirective::Restart, RestartPolicy::Temporary) => {
             Decision { directive: SupervisorDirective::Stop, exceeded: false, restarts }
         }
-        (SupervisorDirective::Restart, _) if rules.restarts_max > RESTART_LIMIT_MAX => {
-            Decision { directive, exceeded: false, restarts: restarts.saturating_add(1) }
-        }
-        (SupervisorDirective::Restart, _) if restarts >= rules.restarts_max => {
+        (SupervisorDirective::Restart, _) if rules.restarts_max <= RESTART_LIMIT_MAX && restarts >= rules.restarts_max => {
             Decision { directive: SupervisorDirective::Escalate, exceeded: true, restarts }
         }
-        (SupervisorDirective::Restart, _) => {
-            recent.push_back(now);
-            Decision { directive, exceeded: false, restarts: restarts + 1 }
-        }
+        (SupervisorDirective::Restart, _) => Decision { directive, exceeded: false, restarts: restarts.saturating_add(1) },
         _ => Decision { directive, exceeded: false, restarts },
     }
+}
+
+/// Returns the directive for a child that has exceeded its restart limit. `left`: how many siblings
+/// continue. `survives`: siblings of the supervisor's children survive their failures.
+pub(crate) fn after_limit(limit_scope: RestartLimitScope, left: usize, survives: bool) -> SupervisorDirective {
+    // At the top the failure goes to the root in any case, and only the child ends.
+    let stops_alone = limit_scope == RestartLimitScope::PerChild && left > 0 && !survives;
+    if stops_alone { SupervisorDirective::Stop } else { SupervisorDirective::Escalate }
 }
 
 #[cfg(test)]

@@ -114,6 +114,11 @@ pub(crate) trait SupervisedMember {
         false
     }
 
+    /// Returns whether a failure of this member goes to its parent. Default: true.
+    fn passes_failures_up(&self) -> bool {
+        true
+    }
+
     /// Restarts the member on behalf of a user. Returns false if it cannot restart, which is the
     /// default.
     fn request_restart(&self, _this: &Arc<dyn Member>) -> bool {

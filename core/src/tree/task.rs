@@ -204,7 +204,11 @@ impl ObservedMember for TaskMember {
     }
 }
 
-impl SupervisedMember for TaskMember {}
+impl SupervisedMember for TaskMember {
+    fn passes_failures_up(&self) -> bool {
+        self.kind == TaskKind::Sibling
+    }
+}
 
 impl WaitingMember for TaskMember {
     fn wait_edges(&self) -> Option<&WaitEdges> {
@@ -233,7 +237,7 @@ impl TaskMember {
     fn fail(&self, reason: Reason) -> FailureInfo {
         let failure = self.node.failure(0, reason);
         self.node.events().record_failure(&failure);
-        if let Some(parent) = self.node.parent().filter(|_| self.kind == TaskKind::Sibling) {
+        if let Some(parent) = self.node.parent().filter(|_| self.passes_failures_up()) {
             supervision::propagate(Arc::clone(parent), failure.clone());
         }
         failure

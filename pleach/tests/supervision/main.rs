@@ -10,6 +10,7 @@ mod failing_loop;
 mod give_up;
 mod named_actor;
 mod otp_model;
+mod predicted;
 mod restart;
 mod restart_plan;
 mod root_failure;

@@ -170,6 +170,11 @@ impl ObservedMember for InPlaceMember {
     }
 }
 
-impl SupervisedMember for InPlaceMember {}
+impl SupervisedMember for InPlaceMember {
+    /// Failures of its tasks are read from the group.
+    fn passes_failures_up(&self) -> bool {
+        false
+    }
+}
 
 impl WaitingMember for InPlaceMember {}

@@ -60,7 +60,12 @@ impl<T: Send + 'static> ObservedMember for RunnerExecutor<T> {
     }
 }
 
-impl<T: Send + 'static> SupervisedMember for RunnerExecutor<T> {}
+impl<T: Send + 'static> SupervisedMember for RunnerExecutor<T> {
+    /// Failures of its tasks are read from the group.
+    fn passes_failures_up(&self) -> bool {
+        false
+    }
+}
 
 impl<T: Send + 'static> WaitingMember for RunnerExecutor<T> {
     /// A group waits for everything that its tasks wait for.

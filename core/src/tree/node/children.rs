@@ -218,6 +218,15 @@ impl Node {
         })
     }
 
+    /// Returns how many other children would not be marked if `child` were.
+    pub(crate) fn left_without(&self, child: ActorId) -> usize {
+        let left = |table: &ChildTable| {
+            let marked = table.given_up.len() + usize::from(!table.given_up.contains(&child));
+            table.children.len().saturating_sub(marked)
+        };
+        self.state.with(|state| state.existing_children().map_or(0, left))
+    }
+
     /// Unmarks all children, because their supervisor was restarted.
     pub(crate) fn forget_given_up(&self) {
         self.state.with(|state| state.existing_children_mut().into_iter().for_each(|table| table.given_up.clear()));

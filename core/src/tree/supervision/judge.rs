@@ -14,7 +14,7 @@ use crate::tree::any_ref::AnyRef;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::supervision::restart_together;
-use crate::tree::supervision::state::{ChildAction, FailedMemberKind};
+use crate::tree::supervision::state::{ChildAction, FailedMemberKind, Supervision};
 use crate::tree::supervision::strategy::{StrategyInfo, SupervisorStrategy};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -36,17 +36,12 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
     let now = if failure.stage() == EscalationStage::Initial { failure.at() } else { child.runtime().now() };
     let (rules, ordered, failure) = match own.or_else(|| supervisor.tree().strategy.clone()) {
         Some(strategy) => consult(&*strategy, child, supervisor, now, failure),
-        // An escalated failure was already handled below. Without a strategy of the system it is
-        // not restarted at the top.
-        None if failure.stage() != EscalationStage::Initial && supervisor.is_guardian() => {
-            (RestartRules::default(), SupervisorDirective::Escalate, failure)
+        None => {
+            let (rules, ordered) = default_order(supervisor, failure.stage() != EscalationStage::Initial);
+            (rules, ordered, failure)
         }
-        None => (default_rules(supervisor), SupervisorDirective::Restart, failure),
     };
-    let ordered = match (ordered, failed) {
-        (SupervisorDirective::Resume, FailedMemberKind::Stateless) => SupervisorDirective::Restart,
-        (ordered, _) => ordered,
-    };
+    let ordered = resumable(ordered, failed);
     let (decision, gives_up) = supervisor.with_supervision(|supervision| supervision.decide(ordered, child, &rules, now));
     let mut failure = failure.with_restarts(decision.restarts, rules.window);
     let mut directive = decision.directive;
@@ -55,10 +50,7 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
         if gives_up {
             report_gave_up(supervisor, child, &failure, left);
         }
-        // At the top the failure goes to the root in any case, and only the child ends.
-        if rules.limit_scope == RestartLimitScope::PerChild && left > 0 && !parent.survives_child_failures() {
-            directive = SupervisorDirective::Stop;
-        }
+        directive = decide::after_limit(rules.limit_scope, left, parent.survives_child_failures());
     }
     let restarts = directive == SupervisorDirective::Restart;
     let wait = if restarts { restart_delay(parent.node(), child, &rules, now) } else { Duration::ZERO };
@@ -78,6 +70,54 @@ pub(crate) fn judge(child: &Node, failed: FailedMemberKind, failure: FailureInfo
         SupervisorDirective::Restart => restart(parent, child, failed, &rules, wait),
     };
     (action, failure)
+}
+
+/// Returns the rules and the directive of a parent without a strategy, for a failure of a child.
+fn default_order(parent: &Node, is_escalated: bool) -> (RestartRules, SupervisorDirective) {
+    // An escalated failure was already handled below. Without a strategy of the system it is not
+    // restarted at the top.
+    if is_escalated && parent.is_guardian() {
+        return (RestartRules::default(), SupervisorDirective::Escalate);
+    }
+    (default_rules(parent), SupervisorDirective::Restart)
+}
+
+/// Returns the directive for a child of this kind: without a state it restarts instead.
+fn resumable(ordered: SupervisorDirective, failed: FailedMemberKind) -> SupervisorDirective {
+    match (ordered, failed) {
+        (SupervisorDirective::Resume, FailedMemberKind::Stateless) => SupervisorDirective::Restart,
+        (ordered, _) => ordered,
+    }
+}
+
+/// Returns what [`judge`] would decide about a failure of `child` now, without any effect: the
+/// directive, and whether the restart limit is exceeded. `None` as the directive if the strategy
+/// decides about each failure; the limit is then that of a restart.
+pub(crate) fn predict(
+    parent: &Arc<dyn Member>,
+    child: &Node,
+    failed: FailedMemberKind,
+    now: Instant,
+) -> (Option<SupervisorDirective>, bool) {
+    let supervisor = parent.node();
+    let (rules, always) = match strategy_of(supervisor) {
+        Some(_) => (rules_of(supervisor), strategy_info(supervisor).always),
+        None => {
+            // A supervisor fails only by a failure of a child.
+            let (rules, ordered) = default_order(supervisor, failed == FailedMemberKind::Supervisor);
+            (rules, Some(ordered))
+        }
+    };
+    let ordered = always.map(|always| resumable(always, failed));
+    let used = |supervision: &mut Supervision| supervision.restarts_of(child.id(), &rules, now);
+    let restarts = supervisor.existing_supervision(used).unwrap_or(0);
+    let decision = decide::decide_at(ordered.unwrap_or(SupervisorDirective::Restart), child.policy(), &rules, restarts);
+    if !decision.exceeded {
+        return (ordered.map(|_| decision.directive), false);
+    }
+    let left = supervisor.left_without(child.id());
+    let directive = decide::after_limit(rules.limit_scope, left, parent.survives_child_failures());
+    (ordered.map(|_| directive), true)
 }
 
 /// Returns the restart rules of a parent without a strategy. The members at the top of a system are
