@@ -42,7 +42,7 @@ fn fail(sim: &Sim, system: &System, member: &AnyRef, actor: &ActorRef<Job>, time
         let before = predicted(member).expect("the strategy always decides the same");
         actor.tell(Job::Fail("no")).unwrap();
         sim.settle();
-        assert_eq!(decided.take(), [before.clone()], "{}", member.path());
+        assert_eq!(decided.take(), std::slice::from_ref(&before), "{}", member.path());
         before.0
     };
     (0..times).map(once).collect()
