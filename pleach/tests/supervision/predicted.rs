@@ -114,12 +114,12 @@ fn k4_predicted_decision_leaves_out_siblings_given_up() {
     let held = gate.clone();
     // A child of `a` holds it in its exit, so `b` is the last one although `a` is still there.
     let hold = Job::act(move |cx| {
-        let keeper = cx.spawn("keeper", TestActor::props(&Log::new())).unwrap();
+        let guard = cx.spawn("guard", TestActor::props(&Log::new())).unwrap();
         let pass = Job::work(async move |_| {
             held.pass().await;
             Ok(())
         });
-        keeper.tell(pass).unwrap();
+        guard.tell(pass).unwrap();
     });
     a.tell(hold).unwrap();
     sim.settle();
