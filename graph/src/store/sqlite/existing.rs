@@ -11,7 +11,6 @@ use super::{SqliteParts, SqliteStore, off_thread};
 use crate::store::error::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -127,9 +126,20 @@ impl DbFile {
         Ok(Reader { db: db?, is_immutable })
     }
 
-    /// Returns whether this user can write the file. Nothing is written.
+    /// Returns whether this user can write the file.
+    ///
+    /// Asks without opening it: when a process closes a file, the system releases all locks of that
+    /// process on it, also those that SQLite needs for other connections.
+    #[cfg(unix)]
     fn is_writable(&self) -> bool {
-        OpenOptions::new().write(true).open(self.path()).is_ok()
+        use rustix::fs::{Access, AtFlags, CWD, accessat};
+        use std::os::unix::ffi::OsStrExt as _;
+        accessat(CWD, self.path().as_os_str().as_bytes(), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+    }
+
+    #[cfg(not(unix))]
+    fn is_writable(&self) -> bool {
+        self.path().metadata().is_ok_and(|file| !file.permissions().readonly())
     }
 
     /// Opens a connection that reads the file as it is, without files beside it.

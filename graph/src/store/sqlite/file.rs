@@ -104,9 +104,11 @@ impl DbFile {
     /// Opens the file for the writer, and creates its tables if needed. It never creates a file.
     pub(super) fn open(&self, holders: &Holders, clock: &Clock) -> Result<Connection, StoreError> {
         let opening = holders.lock_opening(BUSY_TIMEOUT);
-        holders.sweep();
+        let is_open = holders.sweep();
         self.check_in_place()?;
-        wal::renew(self).map_err(StoreError::unavailable)?;
+        if !is_open {
+            wal::renew(self).map_err(StoreError::unavailable)?;
+        }
         let begun = Instant::now();
         let db = loop {
             match self.open_once(clock) {
@@ -118,6 +120,7 @@ impl DbFile {
                 Err(OpenError::Store(error)) => return Err(error),
             }
         };
+        holders.has_opened();
         drop(opening);
         self.check_in_place()?;
         Ok(db)

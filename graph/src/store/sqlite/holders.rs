@@ -16,6 +16,10 @@
 //!    reads less now, the machine was rebooted and the holder is dead. If it reads more, the
 //!    remaining time is shorter than the lease duration.
 //!
+//! A holder that has opened the database writes so into its file: the write-ahead log is not renewed
+//! then, even if SQLite's own locks were lost. A process that opens and closes the database in
+//! another way, for example to copy it, loses these.
+//!
 //! The folder is locked while a store is being opened. So if several stores open one file at once,
 //! each finds it prepared.
 
@@ -23,7 +27,7 @@ use super::clock::Now;
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -36,6 +40,9 @@ const NAMES_MAX: u32 = 100;
 
 /// The delay before a lock of another process is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(2);
+
+/// The content of the file of a holder that has opened the database.
+const OPEN: &[u8] = b"open\n";
 
 /// This store as a holder, and its checks of other holders.
 pub(super) struct Holders {
@@ -50,7 +57,7 @@ pub(super) struct Holders {
 struct LockFile {
     name: String,
     path: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl Holders {
@@ -107,13 +114,24 @@ impl Holders {
         is_due
     }
 
-    /// Removes the files of dead holders.
-    pub(super) fn sweep(&self) {
-        let Ok(files) = fs::read_dir(&self.folder) else { return };
+    /// Removes the files of dead holders. Returns whether another store has the file open.
+    pub(super) fn sweep(&self) -> bool {
+        let Ok(files) = fs::read_dir(&self.folder) else { return false };
+        let mut is_open = false;
         for name in files.flatten().filter_map(|file| file.file_name().into_string().ok()) {
-            if !self.is_own(&name) && is_name(&name) {
-                is_dead_file(&self.folder.join(name));
+            let path = self.folder.join(&name);
+            if !self.is_own(&name) && is_name(&name) && !is_dead_file(&path) {
+                is_open |= fs::metadata(&path).is_ok_and(|file| file.len() > 0);
             }
+        }
+        is_open
+    }
+
+    /// Notes that this store has opened the file, for [`sweep`](Self::sweep) of others.
+    pub(super) fn has_opened(&self) {
+        if let Some(own) = &self.own {
+            // Without it, only the locks of SQLite tell others that the file is open.
+            drop((&own.file).write_all(OPEN));
         }
     }
 
@@ -158,7 +176,7 @@ fn create_lock_file(folder: &Path) -> io::Result<LockFile> {
         };
         match file.try_lock() {
             // Another store may have removed the file as dead before it was locked.
-            Ok(()) if path.try_exists()? => return Ok(LockFile { name, path, _file: file }),
+            Ok(()) if path.try_exists()? => return Ok(LockFile { name, path, file }),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 drop(fs::remove_file(&path));

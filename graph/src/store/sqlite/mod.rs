@@ -35,6 +35,8 @@ mod lease_tests;
 mod list;
 #[cfg(test)]
 mod list_tests;
+#[cfg(test)]
+mod lock_tests;
 mod overdue;
 mod prune;
 mod read;

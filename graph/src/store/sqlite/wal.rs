@@ -51,7 +51,7 @@ pub(super) fn renew(file: &DbFile) -> io::Result<()> {
 
 /// Opens a connection that excludes all others, if no other exists and the file is a store. Closing
 /// it leaves the log unchanged.
-fn lock_exclusively(file: &DbFile) -> Option<Connection> {
+pub(super) fn lock_exclusively(file: &DbFile) -> Option<Connection> {
     let db = file.connect().ok()?;
     db.busy_timeout(std::time::Duration::ZERO).ok()?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).ok()?;
