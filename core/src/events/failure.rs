@@ -57,6 +57,7 @@ struct FailureRecord {
     stage: EscalationStage,
     at: Instant,
     message: Option<Cow<'static, str>>,
+    message_type: Option<&'static str>,
     metadata: BTreeMap<String, String>,
     /// The position in the tree, set by the tree.
     lineage: Option<OpaqueLineage>,
@@ -97,6 +98,7 @@ impl FailureInfo {
             stage: EscalationStage::Initial,
             at,
             message: None,
+            message_type: None,
             metadata,
             lineage: None,
         }))
@@ -206,6 +208,11 @@ impl FailureInfo {
         self.0.message.as_deref()
     }
 
+    /// Returns the name of the type of that message, which never shows what the message contains.
+    pub fn message_type(&self) -> Option<&'static str> {
+        self.0.message_type
+    }
+
     /// Returns the metadata, for example the `endpoint` of a remote failure.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.0.metadata
@@ -222,6 +229,11 @@ impl FailureInfo {
     #[must_use]
     pub fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.record_mut().message = Some(message.into());
+        self
+    }
+
+    pub(crate) fn with_message_type(mut self, message_type: &'static str) -> Self {
+        self.record_mut().message_type = Some(message_type);
         self
     }
 

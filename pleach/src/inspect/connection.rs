@@ -186,12 +186,7 @@ impl Connection {
         if self.following.is_none() || !self.send_missed(cx).await {
             return;
         }
-        let mut info = described(event);
-        if let Some(failure) = info.failure.as_mut().filter(|failure| failure.message.is_some()) {
-            let member = self.inspected.root.lookup_any(&failure.origin).and_then(|origin| origin.info().actor);
-            failure.message_type = member.map(|actor| actor.message_type.into_owned());
-        }
-        self.send_info(info, cx).await;
+        self.send_info(described(event), cx).await;
     }
 
     /// Sends what has changed in the health, and looks again later.

@@ -54,7 +54,7 @@ impl FailureDetails {
             reason: shortened(reason, TEXT_LEN_MAX),
             origin: failure.origin().clone(),
             message: failure.message().map(|message| shortened(message.to_string(), MESSAGE_LEN_MAX)),
-            message_type: None,
+            message_type: failure.message_type().map(ToString::to_string),
             incarnation: failure.incarnation(),
             metadata: failure.metadata().iter().take(METADATA_MAX).map(pair).collect(),
         }

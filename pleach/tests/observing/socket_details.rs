@@ -67,6 +67,22 @@ async fn k6_failure_and_decision_travel_with_their_details() {
 }
 
 #[tokio::test]
+async fn k6_failure_of_a_member_that_has_left_has_its_message_type() {
+    quiet();
+    let folder = Folder::new();
+    let system = folder.system();
+    let stop = OneForOne::new().always(SupervisorDirective::Stop);
+    let tills = system.supervisor("tills", stop).unwrap();
+    let till = tills.spawn_started("a", props()).await.unwrap();
+    // It has left before the event is sent.
+    let fail = || till.tell(Job::Fail("no ink")).unwrap();
+    let seen = events_of(&folder, &["failed", "decided"], fail).await;
+    for event in &seen {
+        assert_eq!(event["failure"]["message_type"], "observing::common::Job", "{event}");
+    }
+}
+
+#[tokio::test]
 async fn k6_siblings_of_a_decision_are_bounded_and_counted() {
     quiet();
     let folder = Folder::new();

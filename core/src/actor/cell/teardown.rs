@@ -158,7 +158,8 @@ impl AnyTask {
         let mut failure = cell.node().failure(self.part.incarnation(), reason);
         if self.turns.has_current() {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
-            failure = failure.with_message(described.unwrap_or_else(|| Cow::Borrowed(cell.mailbox.message_type())));
+            let message_type = cell.mailbox.message_type();
+            failure = failure.with_message(described.unwrap_or(Cow::Borrowed(message_type))).with_message_type(message_type);
         }
         cell.node().note_failure(&failure);
         cell.node().events().record_failure(&failure);

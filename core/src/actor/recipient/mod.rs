@@ -138,7 +138,11 @@ impl<M: Send + 'static> Target<M> for Cell<M> {
                 Ok(())
             }
             Err(reason) => {
-                let failure = self.node().failure(0, reason).with_message(type_name::<M>());
+                let failure = self
+                    .node()
+                    .failure(0, reason)
+                    .with_message(type_name::<M>())
+                    .with_message_type(core::any::type_name::<M>());
                 // Recorded first: once the reservation is released, the actor may end, and its
                 // system with it.
                 self.node().events().record_failure(&failure);
