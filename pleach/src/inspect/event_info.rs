@@ -40,7 +40,7 @@ pub struct FailureDetails {
     /// The message that was being handled, as the program describes it, or else its type.
     #[serde(default)]
     pub message: Option<String>,
-    /// The type of that message.
+    /// The name of the type of that message.
     #[serde(default)]
     pub message_type: Option<String>,
     /// The incarnation that failed: 0 before the first restart.
