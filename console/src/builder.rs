@@ -203,7 +203,8 @@ impl ConsoleBuilder {
             sources.processes.push(Arc::new(process.source(&format!("p{number}"), allows_actions)));
         }
         for (number, (store, name)) in self.stores.drain(..).enumerate() {
-            let source = StoreSource::new(format!("s{number}"), store).graphs(self.graphs.clone());
+            let source =
+                StoreSource::new(format!("s{number}"), store).graphs(self.graphs.clone()).redact(self.redaction.clone());
             sources.stores.push(Arc::new(match name {
                 Some(name) => source.named(name),
                 None => source,

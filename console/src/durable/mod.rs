@@ -47,6 +47,7 @@ mod tests;
 
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
+use crate::redact::Redaction;
 use crate::report::NamedStore;
 use crate::source::{Answer, Findings, Source};
 use crate::view::{ValueAt, View};
@@ -76,6 +77,8 @@ pub(crate) struct StoreSource {
     waits: WaitCache,
     clock: StoreClock,
     known_runs: KnownRuns,
+    /// What plans hide of the values that they repeat.
+    redaction: Redaction,
     /// Why the store could not be reached the last time.
     problem: Mutex<Option<String>>,
 }
@@ -99,6 +102,7 @@ impl StoreSource {
             waits: WaitCache::default(),
             clock: StoreClock::default(),
             known_runs: KnownRuns::default(),
+            redaction: Redaction::new(),
             problem: Mutex::default(),
         }
     }
@@ -106,6 +110,12 @@ impl StoreSource {
     /// Sets the exported graphs that are drawn and checked if a view gives none.
     pub(crate) fn graphs(mut self, exports: Vec<GraphExport>) -> Self {
         self.exports = exports;
+        self
+    }
+
+    /// Sets what plans hide of the values that they repeat.
+    pub(crate) fn redact(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
         self
     }
 

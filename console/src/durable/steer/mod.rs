@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | what is read of a run; the guard |
 //! | `plan` | the consequences of each action, as sentences |
+//! | `changes` | how the state of a fork differs, without its secrets |
 //! | `effects` | the sentences about what runs again |
 //! | `json` | values that people entered, checked and never parsed as numbers |
 //! | `carry_out` | carrying out, and what became of it |
@@ -20,6 +21,7 @@
 //! guard of a message has no record.
 
 mod carry_out;
+mod changes;
 mod effects;
 mod json;
 mod plan;

@@ -1,5 +1,6 @@
 //! [`plan`]: the consequences of each action, as sentences. Nothing is changed.
 
+use super::changes::changes;
 use super::json::{checked, checked_name};
 use super::{Found, Subject, effects, find, guard, of_store};
 use crate::action::{Action, Plan, RunOrder};
@@ -7,8 +8,8 @@ use crate::durable::{StoreSource, value_of};
 use crate::failure::Failure;
 use crate::report::command::{of_run, quoted};
 use crate::report::preview::PreviewJson;
-use crate::report::text::{counted, cut};
-use pleach::durable::{JsonPatch, PatchOperation, RewindPreview, RewindTo, RunView, WaitView};
+use crate::report::text::counted;
+use pleach::durable::{RewindPreview, RewindTo, RunView, WaitView};
 use pleach::graph::RunFault;
 use pleach::store::{REASON_BYTES_MAX, RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
 use serde_json::value::RawValue;
@@ -18,10 +19,6 @@ const ARGUMENT_BYTES_MAX: usize = 2 << 10;
 
 /// The most entries of each list of a preview.
 const LISTED_MAX: usize = 100;
-
-/// The most changes of a state that are listed, and the columns of each value.
-const CHANGES_MAX: usize = 5;
-const CHANGE_WIDTH: usize = 60;
 
 /// What an action would do.
 #[derive(Default)]
@@ -314,7 +311,7 @@ impl Subject {
         let mut will = vec![format!("run {new} is created; run {} stays as it is", self.info.id)];
         if let Some(state) = state {
             let before = remote.state_at(record).await?;
-            will.extend(changes(&before, state.get()));
+            will.extend(source.redaction.guarded(|rules| Ok(changes(rules, &before, state.get())))?);
             will.push("if the nodes cannot use this state, the new run fails".into());
         }
         will.extend(effects::sentences(&preview));
@@ -367,26 +364,4 @@ async fn refused_id(source: &StoreSource, new: &str) -> Result<Option<String>, F
         Ok(_) | Err(StoreError::Damaged { .. }) => Ok(Some(format!("the store already has a run {new}"))),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Says how a new state differs from the stored one.
-fn changes(before: &str, after: &str) -> Vec<String> {
-    let Ok(patch) = JsonPatch::between(before, after) else { return Vec::new() };
-    let shown = |path: &str| if path.is_empty() { "the whole state".to_string() } else { cut(path, CHANGE_WIDTH) };
-    let change = |operation: &PatchOperation| match operation {
-        PatchOperation::Add { path, value } => format!("the state gets {} = {}", shown(path), cut(value.get(), CHANGE_WIDTH)),
-        PatchOperation::Replace { path, value } => {
-            format!("in the state, {} becomes {}", shown(path), cut(value.get(), CHANGE_WIDTH))
-        }
-        PatchOperation::Remove { path } => format!("the state loses {}", shown(path)),
-        _ => "the state changes".into(),
-    };
-    let mut changes: Vec<String> = patch.operations.iter().take(CHANGES_MAX).map(change).collect();
-    if patch.operations.len() > CHANGES_MAX {
-        changes.push(format!("{} more values of the state change", patch.operations.len() - CHANGES_MAX));
-    }
-    if changes.is_empty() {
-        changes.push("the state stays the same".into());
-    }
-    changes
 }
