@@ -62,6 +62,41 @@ fn k7_texts_without_secrets_stay_as_they_are() {
     }
 }
 
+/// With work that grows faster than the text, this test does not end.
+#[test]
+fn k7_long_hostile_texts_are_redacted_in_one_pass() {
+    for part in [
+        "://",
+        "://a:",
+        "://a:b",
+        "://a:1/",
+        "://a@",
+        "://:@ ",
+        "bearer ",
+        "Bearer  x ",
+        "password",
+        "password ",
+        "password=",
+        "password=\"",
+        "password: [",
+        "password=\\",
+        "--password ",
+        "authorization: ",
+        "\"token\", ",
+        "-----BEGIN ",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----[redacted]-----END",
+        "(\"token\"",
+        "b\"",
+        "password:b\"",
+    ] {
+        let text = format!("x{} @", part.repeat(200_000 / part.len()));
+        assert!(hidden(&text).len() <= 2 * text.len(), "{part}");
+    }
+    let long = format!("{}://u:{SECRET}@h", "://".repeat(1_000));
+    assert!(hidden(&long).ends_with("://u:[redacted]@h"));
+}
+
 #[test]
 fn k7_secrets_in_json_are_hidden_at_any_depth_and_in_texts_within() {
     let inner = json!({ "api_key": SECRET, "n": 1 }).to_string();

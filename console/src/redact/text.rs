@@ -9,6 +9,9 @@ use super::rules::Redaction;
 const PROSE: [&str; 12] =
     ["token", "tokens", "of", "is", "was", "auth", "authentication", "authorization", "scheme", "header", "not", "and"];
 
+/// How far the name and the password of a URL go, in bytes.
+const USERINFO_MAX: usize = 1 << 10;
+
 impl Redaction {
     /// Redacts a text that is not JSON.
     pub(super) fn plain_text(&self, text: &str) -> String {
@@ -59,16 +62,24 @@ fn word_len(text: &str) -> usize {
     text.find(|character| !is_in_word(character)).unwrap_or(text.len())
 }
 
-/// `://user:password@host`: the password.
+/// `://user:password@host`: the password. It is looked for in [`USERINFO_MAX`] bytes, so that the
+/// work for a text with many URLs is no more than its length times that.
 fn url_password(rest: &str) -> Option<std::ops::Range<usize>> {
-    let end = rest[3..]
-        .find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>'))
-        .map_or(rest.len(), |at| at + 3);
-    let colon = rest[3..end].find([':', '@']).map(|at| at + 3).filter(|at| rest.as_bytes()[*at] == b':')?;
-    let authority = rest[colon..end].find(['/', '?', '#']).map_or(end, |at| at + colon);
+    let longest = rest.len().min(3 + USERINFO_MAX);
+    let rest = &rest[..(3..=longest).rev().find(|at| rest.is_char_boundary(*at))?];
+    let colon = 3 + rest[3..].find([':', '@'])?;
+    if rest.as_bytes()[colon] != b':' || !rest[colon..].contains('@') {
+        return None;
+    }
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    let digits = rest[colon + 1..].bytes().take_while(u8::is_ascii_digit).count();
+    let after = rest[colon + 1 + digits..].chars().next();
+    if rest[3..colon].contains(ends) || after.is_none_or(|c| ends(c) || matches!(c, '/' | '?' | '#')) {
+        return None; // no URL, or a port
+    }
+    let end = rest[colon..].find(ends).map_or(rest.len(), |at| at + colon);
     let last_at = rest[colon..end].rfind('@').map(|at| at + colon)?;
-    let is_port = rest[colon + 1..authority].bytes().all(|byte| byte.is_ascii_digit()) && !rest[colon..authority].contains('@');
-    (!is_port && last_at > colon + 1).then_some(colon + 1..last_at)
+    (last_at > colon + 1).then_some(colon + 1..last_at)
 }
 
 /// A private key in PEM format, up to its end or that of the text.
