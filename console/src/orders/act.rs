@@ -162,7 +162,7 @@ impl Orders {
                 let stored = alone(async move { source.text(&at).await }).await?;
                 *state = self.redaction.restore(state, &stored)?;
             }
-            RunOrder::Answer { value, .. } | RunOrder::Signal { value, .. } if value.contains(MARK) => {
+            RunOrder::Answer { value, .. } | RunOrder::Signal { value, .. } if self.redaction.has_mark(value) => {
                 return Err(
                     Failure::new("redacted", format_args!("the value contains {MARK}")).advice("write the value itself")
                 );

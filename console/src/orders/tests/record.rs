@@ -106,7 +106,7 @@ async fn k4_every_refused_order_is_recorded_with_its_reason() {
 async fn k4_redacted_values_are_not_sent_to_many_runs() {
     let server = writing();
     server.store.set(runs(3));
-    for value in ["\"[redacted]\"", "{\"a\":\"[redacted]\"}"] {
+    for value in ["\"[redacted]\"", "{\"a\":\"[redacted]\"}", r#""\u005bredacted]""#] {
         let action = json!({ "kind": "answer", "store": "s0", "key": "k", "value": value });
         let (status, answer) = server.ask("POST", "/api/bulk", json!({ "action": action, "is_plan": true })).await;
         assert_eq!((status, &answer["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("redacted")));
