@@ -102,12 +102,29 @@ impl Orders {
         let plan = plan_alone(source, action.clone()).await?;
         let is_allowed = self.allows_actions && plan.refusal.is_none();
         let mut answer = serde_json::to_value(&plan).unwrap_or_default();
+        if self.hides_command(&action, plan.command.as_deref())? {
+            answer["command"] = Value::Null;
+        }
         let Plan { title, guard, .. } = plan;
         let bytes = sent.bytes() + action.bytes();
         let id = self.plans.keep(Planned { sent, action, title, guard }, bytes)?;
         answer["plan"] = Value::from(id);
         answer["is_allowed"] = Value::from(is_allowed);
         Ok(answer)
+    }
+
+    /// Returns whether the command of a plan is left out: with a mark in it, it would do something else.
+    fn hides_command(&self, action: &Action, command: Option<&str>) -> Result<bool, Failure> {
+        let value = match action {
+            Action::Store(order) => match &order.order {
+                RunOrder::Fork { state, .. } => state.as_deref(),
+                RunOrder::Answer { value, .. } | RunOrder::Signal { value, .. } => Some(value.as_str()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let texts = [command, value];
+        self.redaction.guarded(|rules| Ok(texts.into_iter().flatten().any(|text| rules.string(text) != text)))
     }
 
     /// Carries out a plan in a task of its own, and records what happened.

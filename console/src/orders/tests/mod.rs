@@ -61,7 +61,11 @@ async fn k4_an_action_is_planned_carried_out_once_and_recorded() {
     let server = writing();
     let (_, answer) = server.ask("POST", "/api/act", json!({ "action": stop(), "is_plan": true })).await;
     assert_eq!((&answer["will"], &answer["is_allowed"]), (&json!(["effect charge of pay runs again"]), &json!(true)));
-    assert_eq!((&answer["command"], answer.get("guard")), (&json!("pleach do it --password [redacted]"), None));
+    assert_eq!(
+        (&answer["command"], answer.get("guard")),
+        (&Value::Null, None),
+        "a command with a mark would do something else"
+    );
     assert!(server.source.carried.lock().unwrap().is_empty(), "a plan does nothing");
     let plan = answer["plan"].as_str().unwrap();
     let (status, outcome) = carry_out(&server, &stop(), plan).await;
@@ -177,6 +181,24 @@ async fn k5_a_fork_keeps_exact_numbers_and_gets_redacted_values_back() {
     let answer = json!({ "kind": "answer", "store": "s0", "run": "r", "key": "k", "value": "\"[redacted]\"" });
     let (_, refused) = server.ask("POST", "/api/act", json!({ "action": answer, "is_plan": true })).await;
     assert_eq!(refused["error"]["code"], "redacted");
+}
+
+#[tokio::test]
+async fn k7_a_command_that_would_store_a_mark_is_left_out() {
+    let server = writing();
+    *server.store.text.lock().unwrap() = r#"{"name":"token","value":"stored"}"#.to_string();
+    let command = |text: &str| *server.store.plan.lock().unwrap() = Some(Plan { command: Some(text.to_string()), ..plan() });
+    let fork = |state: &str| {
+        let action = json!({ "kind": "fork", "store": "s0", "run": "r", "record": 12, "new": "r2", "state": state });
+        json!({ "action": action, "is_plan": true })
+    };
+    // By its text alone, the command has no secret.
+    command(r#"pleach runs fork --state '{"name":"token","value":"stored"}'"#);
+    let (_, plan) = server.ask("POST", "/api/act", fork(r#"{"name":"token","value":"[redacted]"}"#)).await;
+    assert_eq!((&plan["command"], plan["plan"].is_string()), (&Value::Null, true), "{plan}");
+    command("pleach runs fork --state '{\"name\":\"a\"}'");
+    let (_, plan) = server.ask("POST", "/api/act", fork(r#"{"name":"a"}"#)).await;
+    assert_eq!(plan["command"], "pleach runs fork --state '{\"name\":\"a\"}'");
 }
 
 pub(super) fn runs(count: usize) -> Value {
