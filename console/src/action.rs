@@ -147,6 +147,17 @@ pub(crate) struct Plan {
     /// status of the run.
     #[serde(skip)]
     pub(crate) guard: String,
+    /// The run that was found; `None` for a member, and for a run whose row is damaged.
+    #[serde(skip)]
+    pub(crate) found: Option<FoundRun>,
+}
+
+/// A run as a plan found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundRun {
+    pub(crate) status: String,
+    /// When it was created, as lists of runs say it.
+    pub(crate) created: String,
 }
 
 /// What an action did.

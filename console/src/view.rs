@@ -184,6 +184,16 @@ pub struct Filters {
     pub before: Option<String>,
 }
 
+impl Filters {
+    /// Returns whether runs with this status are asked for.
+    pub(crate) fn has_status(&self, status: &str) -> bool {
+        if self.failed {
+            return status == "failed";
+        }
+        self.status.is_empty() || self.status.iter().any(|asked| asked.replace(['-', '_'], " ") == status)
+    }
+}
+
 /// A page of runs, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 
 use super::act::{Orders, check_reason, plan_alone, said};
 use super::plans::Plans;
-use crate::action::{Action, Outcome, RunOrder, StoreAction};
+use crate::action::{Action, FoundRun, Outcome, RunOrder, StoreAction};
 use crate::failure::Failure;
 use crate::server::guard::random_text;
 use crate::source::Source;
@@ -76,7 +76,13 @@ pub(crate) struct OrderRequest {
 pub(super) struct PlannedBulk {
     action: Action,
     filters: Filters,
-    runs: Vec<String>,
+    runs: Vec<Listed>,
+}
+
+/// A run as the list had it when the bulk action was planned.
+struct Listed {
+    id: String,
+    created: Option<String>,
 }
 
 /// The bulk actions of a console.
@@ -156,17 +162,17 @@ impl Orders {
         let mut samples = Vec::new();
         let mut is_destructive = false;
         for run in runs.iter().take(SAMPLES) {
-            let plan = plan_alone(Arc::clone(&source), with_run(&action, run)).await;
+            let plan = plan_alone(Arc::clone(&source), with_run(&action, &run.id)).await;
             samples.push(match plan {
                 Ok(plan) => {
                     is_destructive |= plan.is_destructive;
-                    json!({ "run": run, "title": plan.title, "will": plan.will, "refusal": plan.refusal })
+                    json!({ "run": run.id, "title": plan.title, "will": plan.will, "refusal": plan.refusal })
                 }
-                Err(failure) => json!({ "run": run, "title": run, "will": [], "refusal": failure.text }),
+                Err(failure) => json!({ "run": run.id, "title": run.id, "will": [], "refusal": failure.text }),
             });
         }
         let (count, title) = (runs.len(), title(&action, runs.len()));
-        let bytes = action.bytes() + runs.iter().map(String::len).sum::<usize>();
+        let bytes = action.bytes() + runs.iter().map(Listed::bytes).sum::<usize>();
         let plan = self.bulks.plans.keep(PlannedBulk { action, filters: request.filters, runs }, bytes)?;
         Ok(json!({
             "plan": plan,
@@ -208,10 +214,10 @@ impl Orders {
                 if begun.progress().is_stopped {
                     break;
                 }
-                let action = with_run(&begun.action, &run);
-                let (title, outcome) = one(&source, &action).await;
+                let action = with_run(&begun.action, &run.id);
+                let (title, outcome) = one(&source, &action, &run, &planned.filters).await;
                 record(&action, &title, &reason, &outcome);
-                begun.note(&run, &outcome);
+                begun.note(&run.id, &outcome);
             }
             begun.progress().is_ended = true;
         });
@@ -223,13 +229,21 @@ fn done(text: impl Display) -> Outcome {
     Outcome { outcome: "done".to_string(), text: text.to_string(), ..Outcome::default() }
 }
 
-/// Plans one run and carries it out, unless the plan refuses.
-async fn one(source: &Arc<dyn Source>, action: &Action) -> (String, Result<Outcome, Failure>) {
+/// Plans one run and carries it out, unless the plan refuses, or it is not the run that was listed.
+async fn one(
+    source: &Arc<dyn Source>,
+    action: &Action,
+    listed: &Listed,
+    filters: &Filters,
+) -> (String, Result<Outcome, Failure>) {
     let (source, ordered) = (Arc::clone(source), action.clone());
     let work = async move {
         let plan = plan_alone(Arc::clone(&source), ordered.clone()).await?;
         if let Some(refusal) = plan.refusal {
             return Ok((plan.title, Err(Failure::new("refused", refusal))));
+        }
+        if let Some(change) = plan.found.as_ref().and_then(|found| listed.change(found, filters)) {
+            return Ok((plan.title, Err(change)));
         }
         Ok((plan.title, alone(async move { source.carry_out(&ordered, &plan.guard).await }).await))
     };
@@ -243,22 +257,45 @@ async fn one(source: &Arc<dyn Source>, action: &Action) -> (String, Result<Outco
     }
 }
 
-/// Returns the ids of the runs that match, at most [`RUNS_MAX`], and whether there are more.
-async fn matching(source: &Arc<dyn Source>, store: &str, filters: &Filters) -> Result<(Vec<String>, bool), Failure> {
+/// Returns the runs that match, at most [`RUNS_MAX`], and whether there are more.
+async fn matching(source: &Arc<dyn Source>, store: &str, filters: &Filters) -> Result<(Vec<Listed>, bool), Failure> {
     let (mut runs, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
         pages += 1;
         let view = View::Runs(Runs { store: store.to_string(), filters: filters.clone(), after, limit: Some(PAGE) });
         let source = Arc::clone(source);
         let page = alone(async move { source.view(&view).await }).await?;
-        let ids = page["runs"].as_array().into_iter().flatten().filter_map(|run| run["id"].as_str());
-        runs.extend(ids.map(str::to_string));
+        runs.extend(page["runs"].as_array().into_iter().flatten().filter_map(Listed::of));
         after = page["next"].as_str().map(str::to_string);
         if after.is_none() || runs.len() > RUNS_MAX || pages == PAGES_MAX {
             let is_cut = after.is_some() || runs.len() > RUNS_MAX;
             runs.truncate(RUNS_MAX);
             return Ok((runs, is_cut));
         }
+    }
+}
+
+impl Listed {
+    fn of(row: &Value) -> Option<Self> {
+        let text = |field: &str| row[field].as_str().map(str::to_string);
+        Some(Self { id: text("id")?, created: text("created") })
+    }
+
+    fn bytes(&self) -> usize {
+        self.id.len() + self.created.as_ref().map_or(0, String::len)
+    }
+
+    /// Says why a run is not one of those that were planned any more.
+    fn change(&self, found: &FoundRun, filters: &Filters) -> Option<Failure> {
+        let FoundRun { status, created } = found;
+        let text = if self.created.as_ref().is_some_and(|listed| listed != created) {
+            format!("run {} was replaced since it was planned", self.id)
+        } else if !filters.has_status(status) {
+            format!("run {} is {status} now, and does not match the filters any more", self.id)
+        } else {
+            return None;
+        };
+        Some(Failure::new("changed", text).advice("look at the run, and plan the action again"))
     }
 }
 

@@ -3,15 +3,16 @@
 use super::changes::changes;
 use super::json::{checked, checked_name};
 use super::{Found, Subject, effects, find, guard, of_store};
-use crate::action::{Action, Plan, RunOrder};
+use crate::action::{Action, FoundRun, Plan, RunOrder};
 use crate::durable::{StoreSource, value_of};
 use crate::failure::Failure;
 use crate::report::command::{of_run, quoted};
 use crate::report::preview::PreviewJson;
 use crate::report::text::counted;
+use crate::report::times::rfc3339;
 use pleach::durable::{RewindPreview, RewindTo, RunView, WaitView};
 use pleach::graph::RunFault;
-use pleach::store::{REASON_BYTES_MAX, RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
+use pleach::store::{REASON_BYTES_MAX, RunInfo, RunStatus, StoreError, TAKEOVERS_MAX, TEXT_BYTES_MAX};
 use serde_json::value::RawValue;
 
 /// The largest value in bytes that a command line has. For a larger one it reads standard input.
@@ -46,6 +47,13 @@ pub(in crate::durable) async fn plan(source: &StoreSource, action: &Action) -> R
         is_destructive,
         command: source.store().target().map(|store| command(store, &action.run, &action.order)),
         guard: guard(&action.order, &found),
+        found: match &found {
+            Found::Damaged(_) => None,
+            Found::Run(subject) => {
+                let RunInfo { status, created, .. } = &subject.info;
+                Some(FoundRun { status: status.as_str().to_string(), created: rfc3339(*created) })
+            }
+        },
     })
 }
 

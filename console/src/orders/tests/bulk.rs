@@ -128,6 +128,34 @@ async fn k4_bulk_retries_what_was_planned_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn k4_bulk_leaves_runs_alone_that_do_not_match_any_more() {
+    let desk = Desk::new();
+    for run in ["retried", "deleted", "replaced", "same"] {
+        fail(&desk, "order", run).await;
+    }
+    let mut order = retry("order");
+    order["action"]["kind"] = json!("delete");
+    let plan = desk.plan(&order).await;
+    // After the plan a driver continues one run, and another run takes the id of one.
+    RunRemote::new(&desk.store, "retried").retry().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    for run in ["deleted", "replaced"] {
+        desk.store.delete(run).await.unwrap();
+    }
+    fail(&desk, "order", "replaced").await;
+    let view = desk.ended(&desk.start(&order, &plan, 100).await).await;
+    let result = |run: &str| view["results"].as_array().unwrap().iter().find(|result| result["run"] == run).unwrap().clone();
+    let refused = |run: &str, text: &str| json!({ "run": run, "outcome": "refused", "text": text });
+    let text = "run retried is running now, and does not match the filters any more";
+    assert_eq!(result("retried"), refused("retried", text));
+    assert_eq!(result("replaced"), refused("replaced", "run replaced was replaced since it was planned"));
+    assert_eq!(result("deleted")["outcome"], "refused");
+    assert_eq!((&view["done"], &view["failed"]), (&json!(1), &json!(3)));
+    assert_eq!(desk.status("retried").await, RunStatus::Running, "it was not deleted");
+    assert!(desk.store.head("same").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn k4_two_bulks_at_once_carry_out_each_run_once() {
     let desk = Desk::new();
     for number in 0..40 {

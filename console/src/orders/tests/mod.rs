@@ -32,6 +32,7 @@ pub(super) fn plan() -> Plan {
         is_destructive: true,
         command: Some("pleach do it --password hunter2".to_string()),
         guard: "record 7".to_string(),
+        found: None,
     }
 }
 

@@ -34,6 +34,7 @@ fn of_log_level(hello: &Hello, socket: Option<String>, level: &str) -> Result<Pl
         is_destructive: false,
         command: socket.map(|socket| format!("pleach log-level {} {}", quoted(&socket), quoted(level))),
         guard: String::new(),
+        found: None,
     })
 }
 
@@ -63,6 +64,7 @@ async fn of_member(session: &mut Session<'_>, socket: Option<String>, action: &P
         is_destructive: matches!(order, InspectAction::Stop | InspectAction::Restart),
         command: socket.map(|socket| format!("pleach {verb} {} {}", quoted(&socket), quoted(&path.to_string()))),
         guard: guard(&member),
+        found: None,
     })
 }
 
