@@ -144,6 +144,25 @@ test("k4_a_plan_is_refused_if_the_run_has_changed_meanwhile", async () => {
   await page.close();
 });
 
+for (const code of ["timed_out", "internal"]) {
+  test(`k4_an_order_that_ends_with_${code}_is_not_said_to_be_undone`, async () => {
+    const page = await openRun("s0", "failed-02");
+    await page.route("**/api/act", async (route) => {
+      if (route.request().postDataJSON().is_plan) return route.continue();
+      return route.fulfill({ status: 500, contentType: "application/json", body: JSON.stringify({ error: { code, text: "no answer" } }) });
+    });
+    await order(page, "Retry");
+    await confirm(page, "Retry it", "");
+    const form = page.locator("form.action");
+    await form.locator(".failed").waitFor();
+    const text = await form.innerText();
+    assert.match(text, /not known whether it was done/);
+    assert.doesNotMatch(text, /was not done/);
+    assert.match(await form.getByRole("link", { name: "record of actions" }).getAttribute("href"), /^\/actions/);
+    await page.close();
+  });
+}
+
 test("k4_a_console_that_only_looks_plans_and_does_nothing", async () => {
   const reading = new Api(program.reading_url);
   const page = await open(window, program.reading_url, "/run?store=s0&run=failed-03");

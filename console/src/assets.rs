@@ -23,7 +23,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/act.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/act.js.gz"),
-        hash: "77c689a28aae7a74",
+        hash: "07e92d91e67be27f",
     },
     Asset {
         path: "/assets/api.js",
@@ -257,7 +257,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/bulk.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__bulk.js.gz"),
-        hash: "4be81b376e636c12",
+        hash: "dc2d9e4a30035c55",
     },
     Asset {
         path: "/assets/runs/compare.js",

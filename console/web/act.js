@@ -2,6 +2,7 @@
 
 import { html, signal, useEffect, useId, useRef, useState } from "./lib.js";
 import { act } from "./api.js";
+import { hrefOf } from "./router.js";
 import { Dialog, openDialog } from "./dialog.js";
 import { Badge, Button, Command } from "./ui.js";
 import { Failed, Loading } from "./states.js";
@@ -14,6 +15,9 @@ const VERBS = {
   pause: "Pause it", continue: "Continue it", cancel: "Cancel it", retry: "Retry it", unstick: "Unstick it",
   delete: "Delete it", answer: "Send the answer", signal: "Send the signal", rewind: "Rewind it", fork: "Fork it",
 };
+
+/** Failures after which the console may have done what it was asked. */
+const UNKNOWN = ["unreachable", "timed_out", "internal", "bad_answer"];
 
 const TONES = { done: "ok", stored: "ok", taken: "ok", refused: "error" };
 
@@ -88,11 +92,21 @@ function Confirm({ action, plan, isBusy, error, onConfirm, onAgain, onClose, id 
     ${isReadOnly && html`<p class="note"><${Badge} tone="quiet" icon="lock">read-only<//> This console only looks, and refuses to carry it out.${plan.command ? " The command above does the same." : ""}</p>`}
     ${plan.is_allowed && html`<label class="field"><span>Reason <small>kept in the record of actions</small></span>
       <textarea ref=${reasonRef} rows="2" maxlength="1000" placeholder="Why is this done?"></textarea></label>`}
-    ${error && html`<${Failed} title=${error.code === "changed" ? "It has changed meanwhile. Nothing was done." : "It was not done"} error=${error} onRetry=${error.code === "changed" ? onAgain : undefined} />`}
+    ${error && html`<${NotDone} error=${error} changed="It has changed meanwhile. Nothing was done." refused="It was not done" onAgain=${onAgain} />`}
     <div class="dialog-foot">${onClose && html`<${Button} onClick=${onClose}>${plan.is_allowed ? "Keep things as they are" : "Close"}<//>`}
       ${plan.is_allowed && html`<button type="submit" class=${`button button-${plan.is_destructive ? "danger" : "primary"}`} disabled=${isBusy}>
         ${isBusy ? "Working …" : (VERBS[action.kind] ?? "Do it")}</button>`}</div>
   </form>`;
+}
+
+/**
+ * An order that failed. `changed` and `refused` are the titles if nothing was done. After a lost or
+ * late answer it is not known whether it was done; the record of actions tells.
+ */
+export function NotDone({ error, changed, refused, onAgain }) {
+  if (!UNKNOWN.includes(error.code)) return html`<${Failed} title=${error.code === "changed" ? changed : refused} error=${error} onRetry=${onAgain} />`;
+  return html`<${Failed} title="It is not known whether it was done" error=${error} />
+    <p class="note">Look into the <a href=${hrefOf("/actions")} target="_blank">record of actions</a> before you order it again.</p>`;
 }
 
 /** What a plan says: sentences, and what runs again. For other pages that plan. */

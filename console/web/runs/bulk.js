@@ -3,7 +3,7 @@
 
 import { html, useEffect, useId, useState } from "../lib.js";
 import { bulk as sendBulk } from "../api.js";
-import { carriedOut, Consequences } from "../act.js";
+import { carriedOut, Consequences, NotDone } from "../act.js";
 import { Dialog, openDialog } from "../dialog.js";
 import { useLive } from "../live.js";
 import { go } from "../router.js";
@@ -90,7 +90,7 @@ function BulkConfirm({ id, kind, plan, isBusy, refused, onStart, onAgain, onClos
       <label class="field"><span>At most per second</span><select value=${rate} onChange=${(event) => setRate(Number(event.currentTarget.value))}>${RATES.map((one) => html`<option key=${one} value=${one} selected=${one === rate}>${one}</option>`)}</select></label>
       <label class="field"><span>Type ${number} to confirm</span><input value=${typed} inputmode="numeric" autocomplete="off" onInput=${(event) => setTyped(event.currentTarget.value)} /></label></div>
       <label class="field"><span>Reason <small>kept in the record of actions</small></span><textarea name="reason" rows="2" maxlength="1000"></textarea></label>`}
-    ${refused && html`<${Failed} title=${refused.code === "changed" ? "Other runs match now. Nothing was done." : "It was not started"} error=${refused} onRetry=${onAgain} />`}
+    ${refused && html`<${NotDone} error=${refused} changed="Other runs match now. Nothing was done." refused="It was not started" onAgain=${onAgain} />`}
     <div class="dialog-foot"><${Button} onClick=${onClose}>${isAllowed ? "Keep things as they are" : "Close"}<//>
       ${isAllowed && html`<button type="submit" class="button button-danger" disabled=${isBusy || typed.trim() !== String(number)}>${isBusy ? "Starting …" : `${word} ${countOf(number, isCut, "run")}`}</button>`}</div>
   </form>`;
