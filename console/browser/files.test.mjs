@@ -32,6 +32,21 @@ const WITHOUT_COMMAND = ["actions"];
 /** A deploy check has its JSON once the graphs of the new program were chosen. */
 const WITHOUT_JSON = ["deploy"];
 
+test("k8_the_commands_of_a_run_with_a_hostile_id_quote_the_id", async () => {
+  const window = await openWindow(browser);
+  const { route } = views(program).find(({ name }) => name === "run-hostile");
+  const id = new URLSearchParams(route.split("?")[1]).get("run");
+  const page = await open(window, program.url, `${route}&tab=about`);
+  const commands = await page.locator("main .command code").allInnerTexts();
+  assert.ok(commands.length >= 2, commands.join("\n"));
+  for (const text of commands) {
+    const { stdout, status } = spawnSync("sh", ["-c", `pleach() { printf '%s\\n' "$@"; }; ${text}`], { encoding: "utf8" });
+    assert.equal(status, 0, text);
+    assert.ok(stdout.split("\n").includes(id), `${text} does not pass the id as one word: ${stdout}`);
+  }
+  await window.close();
+});
+
 test("k8_each_view_has_its_json_and_a_command_that_can_be_copied", async () => {
   const window = await openWindow(browser, { permissions: ["clipboard-read", "clipboard-write"] });
   const page = await open(window, program.url);
@@ -48,16 +63,15 @@ test("k8_each_view_has_its_json_and_a_command_that_can_be_copied", async () => {
       lacking.push(`${name}: no JSON`);
     }
     if (WITHOUT_COMMAND.includes(name)) continue;
-    const command = page.locator("main .command").first();
-    if (!(await command.count())) {
-      lacking.push(`${name}: no command`);
-      continue;
+    const commands = await page.locator("main .command").all();
+    if (commands.length === 0) lacking.push(`${name}: no command`);
+    for (const command of commands) {
+      await command.getByRole("button", { name: /Copy as command|Copied/ }).click();
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      if (!copied.startsWith("pleach ") || copied !== (await command.locator("code").innerText())) lacking.push(`${name}: it copied ${copied}`);
+      const why = refusalOf(copied);
+      if (why) lacking.push(`${name}: ${copied}: ${why}`);
     }
-    await command.getByRole("button", { name: /Copy as command|Copied/ }).click();
-    const copied = await page.evaluate(() => navigator.clipboard.readText());
-    if (!copied.startsWith("pleach ") || copied !== (await command.locator("code").innerText())) lacking.push(`${name}: it copied ${copied}`);
-    const why = refusalOf(copied);
-    if (why) lacking.push(`${name}: ${copied}: ${why}`);
   }
   await window.close();
   assert.deepEqual(lacking, []);

@@ -371,7 +371,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/run-head.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__run-head.js.gz"),
-        hash: "1d6c66e7732b624c",
+        hash: "bc37810f36a1bf45",
     },
     Asset {
         path: "/assets/runs/run.js",

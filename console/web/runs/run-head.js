@@ -9,6 +9,7 @@ import { count, plural, sentence, visible } from "../text.js";
 import { Badge, Button, Command, Path, Section, Table, Time } from "../ui.js";
 import { askCancel, askRewind, askSignal } from "./ask.js";
 import { RunLink, Status, Tags } from "./parts.js";
+import { command } from "./shell.js";
 import { actionsOf, statusLook } from "./words.js";
 
 /** What failed or what the run waits for, what follows, and what helps. `recordLink(number)` is a URL. `look` is the command that shows the run. */
@@ -90,7 +91,7 @@ export function Facts({ value, store, target }) {
     parent && [parent.relation === "fork" ? "Forked from" : "Parent", html`<${RunLink} run=${parent.run} params=${{ tab: "timeline", record: parent.record, before: parent.record + 8 }} /> at record ${count(parent.record)}`],
   ].filter(Boolean);
   return html`<${Section} title="About this run"><dl class="run-facts">${rows.map(([name, text]) => html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-      <p class="run-command"><${Command} text=${`pleach runs show ${target} ${show.id}`} /></p><//>
+      <p class="run-command"><${Command} text=${command("pleach", "runs", "show", target, show.id)} /></p><//>
     ${children.length > 0 && html`<${Section} title="Children and forks"><${Table} label="Children and forks" columns=${RELATIVES} rows=${children} keyOf=${(one) => one.run} />${isCut && html`<p class="note after-table">Only the newest runs of the graph were looked at; there may be more.</p>`}<//>`}
     <${Section} title="Actions on this run"><p class="note">What was ordered through this console is in the <a href=${hrefOf("/actions", { store, subject: show.id })}>record of actions</a>.</p><//>`;
 }
