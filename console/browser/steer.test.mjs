@@ -115,6 +115,11 @@ test("k4_a_bulk_action_has_a_dry_run_a_limit_and_a_result_for_each_run", async (
   const asked = /Type (\d+) to confirm/.exec(await form.innerText());
   assert.ok(asked, await form.innerText());
   assert.equal(asked[1], "2");
+  const samples = await form.locator(".samples > li").allInnerTexts();
+  assert.equal(samples.length, 2);
+  for (const [at, id] of ["failed-10", "failed-11"].entries()) {
+    assert.ok(samples.some((text) => text.includes(id) && /at ship/.test(text) && /effect runs again/.test(text)), `sample ${at} does not say what will happen: ${samples.join(" | ")}`);
+  }
   const start = form.getByRole("button", { name: /^Retry 2 runs/ });
   assert.ok(await start.isDisabled(), "it starts without the number");
   await form.getByRole("textbox", { name: /^Type/ }).fill("2");

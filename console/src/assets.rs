@@ -53,7 +53,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/runs.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__runs.css.gz"),
-        hash: "cbbe393eb039bd1c",
+        hash: "c69160f6dda8f6fb",
     },
     Asset {
         path: "/assets/css/shell.css",
@@ -257,7 +257,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/bulk.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__bulk.js.gz"),
-        hash: "dc2d9e4a30035c55",
+        hash: "a94a6be6a981c609",
     },
     Asset {
         path: "/assets/runs/compare.js",

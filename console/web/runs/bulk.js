@@ -83,7 +83,7 @@ function BulkConfirm({ id, kind, plan, isBusy, refused, onStart, onAgain, onClos
     <div id=${id}><h3>What will happen</h3>
       <p>${number === 0 ? "No run matches." : html`${word} <strong>${countOf(number, isCut, "run")}</strong>, one after another, ${isCut ? "as far as counted" : "each as it is then"}.`}</p>
       <${Consequences} plan=${{ will: [], ...plan }} />
-      ${plan.samples?.length > 0 && html`<p class="note">Such as <span class="samples">${plan.samples.slice(0, 8).map((run) => html`<${RunLink} key=${run.id ?? run} run=${run.id ?? run} />`)}</span></p>`}
+      ${plan.samples?.length > 0 && html`<${Samples} samples=${plan.samples} isAll=${!isCut && plan.samples.length === number} />`}
     </div>
     ${shown.value?.is_read_only && html`<p class="note"><${Badge} tone="quiet" icon="lock">read-only<//> This console only looks.</p>`}
     ${isAllowed && html`<div class="bulk-fields">
@@ -94,6 +94,13 @@ function BulkConfirm({ id, kind, plan, isBusy, refused, onStart, onAgain, onClos
     <div class="dialog-foot"><${Button} onClick=${onClose}>${isAllowed ? "Keep things as they are" : "Close"}<//>
       ${isAllowed && html`<button type="submit" class="button button-danger" disabled=${isBusy || typed.trim() !== String(number)}>${isBusy ? "Starting …" : `${word} ${countOf(number, isCut, "run")}`}</button>`}</div>
   </form>`;
+}
+
+/** What will happen to the first runs, one by one. */
+function Samples({ samples, isAll }) {
+  const text = isAll ? "For each run:" : `For the first ${samples.length} runs:`;
+  return html`<p class="note">${text}</p>
+    <ul class="samples" tabindex="0" aria-label="What will happen to each run">${samples.map(({ run, will, refusal }) => html`<li key=${run}><${RunLink} run=${run} /><${Consequences} plan=${{ will, refusal }} /></li>`)}</ul>`;
 }
 
 const RESULTS = [
