@@ -33,6 +33,14 @@ fn k7_secrets_in_plain_texts_are_hidden() {
         (r#"bad {\"password\":\"hunter2\\\"canary\",\"n\":1}"#, r#"bad {\"password\":\"[redacted]\",\"n\":1}"#),
         ("bad {\"secret\":{\"a\":[\"hunter2canary\"]},\"n\":1}", "bad {\"secret\":[redacted],\"n\":1}"),
         ("password=\"hunter2\\\"canary\" x", "password=\"[redacted]\" x"),
+        ("[(\"x-api-key\", \"hunter2canary\"), (\"host\", \"h\")]", "[(\"x-api-key\", \"[redacted]\"), (\"host\", \"h\")]"),
+        (r#"(\"token\",\"hunter2canary\")"#, r#"(\"token\",\"[redacted]\")"#),
+        ("run [\"--password\", \"hunter2canary\", \"-v\"]", "run [\"--password\", \"[redacted]\", \"-v\"]"),
+        ("(\"token\",\n  Some(\"hunter2canary\"))", "(\"token\",\n  [redacted])"),
+        ("(\"cookie\", b\"hunter2canary\")", "(\"cookie\", [redacted])"),
+        ("password: b\"hunter2canary\", n: 1", "password: [redacted], n: 1"),
+        ("connect postgres://app:hunter2canary", "connect postgres://app:[redacted]"),
+        ("connect redis://:hunter2can… failed", "connect redis://:[redacted]… failed"),
         ("token: 'hunter2canary", "token: '[redacted]"),
         (
             "-----BEGIN RSA PRIVATE KEY-----\nhunter2canary\n-----END RSA PRIVATE KEY-----\nx",
@@ -52,6 +60,10 @@ fn k7_texts_without_secrets_stay_as_they_are() {
         "the bearer token is missing",
         "http://localhost:8080/a?email=me@example.com",
         "postgres://me@db/shop",
+        "at http://localhost:8080.",
+        "listens on http://[::1]:8080",
+        "the password, \"x\"",
+        "(\"token\", 7)",
         "token::parse failed at 3:7",
         "password: , next",
         "password: null",
@@ -95,6 +107,8 @@ fn k7_long_hostile_texts_are_redacted_in_one_pass() {
     }
     let long = format!("{}://u:{SECRET}@h", "://".repeat(1_000));
     assert!(hidden(&long).ends_with("://u:[redacted]@h"));
+    let password = SECRET.repeat(200);
+    assert_eq!(hidden(&format!("https://u:{password}@h/x")), "https://u:[redacted]@h/x");
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Redaction {
         if word.eq_ignore_ascii_case("bearer") {
             return bearer(rest, word.len());
         }
-        if self.is_secret(word) { value_after(rest, word) } else { None }
+        if self.is_secret(word) { value_after(rest, word, before) } else { None }
     }
 }
 
@@ -66,12 +66,12 @@ fn word_len(text: &str) -> usize {
 /// work for a text with many URLs is no more than its length times that.
 fn url_password(rest: &str) -> Option<std::ops::Range<usize>> {
     let longest = rest.len().min(3 + USERINFO_MAX);
-    let rest = &rest[..(3..=longest).rev().find(|at| rest.is_char_boundary(*at))?];
-    let colon = 3 + rest[3..].find([':', '@'])?;
-    if rest.as_bytes()[colon] != b':' || !rest[colon..].contains('@') {
-        return None;
-    }
+    let (whole, rest) = (rest, &rest[..(3..=longest).rev().find(|at| rest.is_char_boundary(*at))?]);
+    let colon = 3 + rest[3..].find([':', '@']).filter(|at| rest.as_bytes()[3 + at] == b':')?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    if !rest[colon..].contains('@') {
+        return cut_password(whole, colon, ends);
+    }
     let digits = rest[colon + 1..].bytes().take_while(u8::is_ascii_digit).count();
     let after = rest[colon + 1 + digits..].chars().next();
     if rest[3..colon].contains(ends) || after.is_none_or(|c| ends(c) || matches!(c, '/' | '?' | '#')) {
@@ -80,6 +80,17 @@ fn url_password(rest: &str) -> Option<std::ops::Range<usize>> {
     let end = rest[colon..].find(ends).map_or(rest.len(), |at| at + colon);
     let last_at = rest[colon..end].rfind('@').map(|at| at + colon)?;
     (last_at > colon + 1).then_some(colon + 1..last_at)
+}
+
+/// `://user:pass…`, `://user:pass` at the end of a text: what was cut before its `@`.
+fn cut_password(rest: &str, colon: usize, ends: impl Fn(char) -> bool) -> Option<std::ops::Range<usize>> {
+    let after = &rest[colon + 1..];
+    let end = after.find(|c| ends(c) || matches!(c, '/' | '?' | '#' | '@' | '…'));
+    let password = &after[..end.unwrap_or(after.len())];
+    let is_cut = end.is_none_or(|end| after[end..].starts_with(['…', '@']));
+    let is_port = password.trim_end_matches([',', '.', ';', ':', ')', ']', '}']).bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = !rest[3..colon].contains(|c| ends(c) || matches!(c, '/' | '?' | '#' | '['));
+    (is_cut && is_name && !is_port).then_some(colon + 1..colon + 1 + password.len())
 }
 
 /// A private key in PEM format, up to its end or that of the text.
@@ -102,8 +113,9 @@ fn bearer(rest: &str, word: usize) -> Option<std::ops::Range<usize>> {
     (len > 0 && !is_prose).then_some(start..start + len)
 }
 
-/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`: the value.
-fn value_after(rest: &str, word: &str) -> Option<std::ops::Range<usize>> {
+/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`, `"key", "value"`: the
+/// value.
+fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops::Range<usize>> {
     let mut at = word.len();
     let skip = |at: usize, skipped: &[char]| at + rest[at..].find(|c| !skipped.contains(&c)).unwrap_or(rest.len() - at);
     at = skip(at, &['"', '\'', '`', '\\', ']']);
@@ -117,6 +129,8 @@ fn value_after(rest: &str, word: &str) -> Option<std::ops::Range<usize>> {
         separator + 1
     } else if word.starts_with("--") && separator > at && !after.starts_with('-') {
         separator
+    } else if after.starts_with(',') && is_quoted(rest, word, before) && is_text(after[1..].trim_start()) {
+        separator + 1
     } else {
         return None;
     };
@@ -125,6 +139,19 @@ fn value_after(rest: &str, word: &str) -> Option<std::ops::Range<usize>> {
     let value = value_span(rest, at, is_header);
     let is_telling = !matches!(&rest[value.clone()], "" | "true" | "false" | "null" | "None" | "\"\"" | "''" | "{}" | "[]");
     (is_telling && rest[value.clone()] != *MARK).then_some(value)
+}
+
+/// Returns whether a key is in quotes: an element of a tuple or list.
+fn is_quoted(rest: &str, word: &str, before: Option<char>) -> bool {
+    let after = rest[word.len()..].trim_start_matches('\\').chars().next();
+    after == before && matches!(before, Some('"' | '\'' | '`'))
+}
+
+/// Returns whether a quoted text begins here, also as in `b"…"` and `Some("…")`.
+fn is_text(value: &str) -> bool {
+    let name = value.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let quote = value[name..].trim_start_matches('\\');
+    quote.starts_with(['"', '\'', '`']) || (name > 0 && quote.starts_with('('))
 }
 
 /// Returns where the value that begins at `at` is, without its quotes.
@@ -139,6 +166,13 @@ fn value_span(rest: &str, at: usize, is_header: bool) -> std::ops::Range<usize> 
         return at..at + MARK.len();
     }
     let name = rest[at..].bytes().take_while(u8::is_ascii_alphanumeric).count();
+    if matches!(&rest[at..at + name], "b" | "r" | "br") {
+        let slashes = rest[at + name..].bytes().take_while(|byte| *byte == b'\\').count();
+        let open = at + name + slashes;
+        if rest[open..].starts_with('"') {
+            return at..closing_quote(rest, open + 1, '"', slashes).map_or(rest.len(), |end| end + slashes + 1);
+        }
+    }
     if rest[at + name..].starts_with(['{', '[', '(']) {
         return at..closing_bracket(rest, at + name);
     }
