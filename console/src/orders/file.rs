@@ -4,7 +4,7 @@
 //! replaces an earlier one, and a new file begins. One console writes to a file at a time.
 
 use super::log::Entry;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError, symlink_metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -71,11 +71,48 @@ impl RecordFile {
     }
 }
 
-/// Opens a file that only its owner may read.
+/// Opens or creates a file, and lets only its owner read it, also if it was readable for others.
+///
+/// # Errors
+/// For a symbolic link, for what is no regular file, and for a file of another user.
 fn private(path: &Path) -> io::Result<File> {
+    match symlink_metadata(path) {
+        Ok(found) => check_regular(&found)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let file = options.open(path)?;
+    let opened = file.metadata()?;
+    check_regular(&opened)?;
+    if !has_name(&opened, path)? {
+        return Err(io::Error::other("it was replaced while it was opened"));
+    }
+    // Only the owner of a file may do this.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(file)
+}
+
+fn check_regular(found: &Metadata) -> io::Result<()> {
+    if found.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link; name the file itself"));
+    }
+    if found.is_file() { Ok(()) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// Returns whether an open file is the one at this path, and not behind a symbolic link.
+#[cfg(unix)]
+fn has_name(opened: &Metadata, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let named = symlink_metadata(path)?;
+    Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino()))
+}
+
+#[cfg(not(unix))]
+fn has_name(_opened: &Metadata, path: &Path) -> io::Result<bool> {
+    Ok(symlink_metadata(path)?.is_file())
 }

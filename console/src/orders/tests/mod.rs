@@ -1,6 +1,7 @@
 //! Tests of plans, actions, bulk actions and their record.
 
 mod bulk;
+mod file;
 mod record;
 
 use crate::action::{Action, Plan, RunOrder};
