@@ -4,7 +4,7 @@
 //! replaces an earlier one, and a new file begins. One console writes to a file at a time.
 
 use super::log::Entry;
-use std::fs::{File, Metadata, OpenOptions, TryLockError, symlink_metadata};
+use std::fs::{File, Metadata, OpenOptions, TryLockError, rename, symlink_metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,8 @@ pub(crate) struct RecordFile {
     file: File,
     bytes: u64,
     max: u64,
+    /// At which size a new file begins: `max`, and later if that failed.
+    full_at: u64,
     /// Whether the last line is not whole, because a console ended while it wrote.
     is_cut: bool,
 }
@@ -33,10 +35,7 @@ impl RecordFile {
 
     pub(super) fn bounded(path: &Path, max: u64) -> io::Result<(Self, Vec<Entry>)> {
         let mut file = private(path)?;
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another console writes to it"),
-            TryLockError::Error(error) => error,
-        })?;
+        lock(&file)?;
         let bytes = file.metadata()?.len();
         let begin = bytes.saturating_sub(READ_MAX);
         file.seek(SeekFrom::Start(begin))?;
@@ -46,7 +45,7 @@ impl RecordFile {
         let lines = text.split(|byte| *byte == b'\n').skip(usize::from(begin > 0));
         // A line that is no entry was cut, or written by something else: it stays where it is.
         let entries = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        Ok((Self { path: path.to_path_buf(), file, bytes, max, is_cut }, entries))
+        Ok((Self { path: path.to_path_buf(), file, bytes, max, full_at: max, is_cut }, entries))
     }
 
     /// Writes an entry to the end of the file. Does not wait for the disk.
@@ -54,14 +53,13 @@ impl RecordFile {
         let mut line = if self.is_cut { b"\n".to_vec() } else { Vec::new() };
         serde_json::to_writer(&mut line, entry)?;
         line.push(b'\n');
-        if self.bytes > 0 && self.bytes + line.len() as u64 > self.max {
-            let mut old = self.path.clone().into_os_string();
-            old.push(".old");
-            std::fs::rename(&self.path, old)?;
-            let file = private(&self.path)?;
-            // The new file has no other writer yet.
-            file.lock()?;
-            (self.file, self.bytes) = (file, 0);
+        if self.bytes > 0 && self.bytes + line.len() as u64 > self.full_at {
+            if let Err(error) = self.begin_file() {
+                self.full_at = self.bytes + self.max;
+                let (path, bytes) = (self.path.display(), self.bytes);
+                tracing::error!(target: "pleach::console", %error, %path, bytes,
+                    "the record of actions cannot begin a new file; it continues in the old one, which grows");
+            }
         }
         self.is_cut = true;
         self.file.write_all(&line)?;
@@ -69,6 +67,38 @@ impl RecordFile {
         self.bytes += line.len() as u64;
         Ok(())
     }
+
+    /// Renames the file and begins a new one. After an error the open file is still written.
+    fn begin_file(&mut self) -> io::Result<()> {
+        if !has_name(&self.file.metadata()?, &self.path)? {
+            return Err(io::Error::other("another file has its name"));
+        }
+        let mut old = self.path.clone().into_os_string();
+        old.push(".old");
+        rename(&self.path, &old)?;
+        let begun = private(&self.path).and_then(|file| lock(&file).map(|()| file));
+        match begun {
+            Ok(file) => {
+                (self.file, self.bytes, self.full_at) = (file, 0, self.max);
+                Ok(())
+            }
+            Err(error) => {
+                let is_free = symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+                if is_free {
+                    rename(&old, &self.path)?;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Locks a file for its only writer. Does not wait.
+fn lock(file: &File) -> io::Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, "another console writes to it"),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Opens or creates a file, and lets only its owner read it, also if it was readable for others.

@@ -1,7 +1,8 @@
-//! The file of the record of actions: who may read it.
+//! The file of the record of actions: who may read it, and how a new one begins.
 
-use super::Folder;
+use super::{Folder, carry_out, stop, writing};
 use crate::orders::RecordFile;
+use serde_json::Value;
 use std::fs;
 
 #[cfg(unix)]
@@ -20,4 +21,34 @@ fn k4_a_record_file_becomes_private_and_is_no_link() {
     let (file, _) = RecordFile::open(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     drop(file);
+}
+
+#[tokio::test(start_paused = true)]
+async fn k4_a_record_continues_in_the_old_file_if_no_new_one_can_begin() {
+    let folder = Folder::new("full");
+    let (path, old) = (folder.0.join("actions.jsonl"), folder.0.join("actions.jsonl.old"));
+    let server = writing();
+    let (file, _) = RecordFile::bounded(&path, 2_000).unwrap();
+    server.api.orders.log.keep_in(file, Vec::new());
+    // A file cannot replace a folder.
+    fs::create_dir(&old).unwrap();
+    for _ in 0..6 {
+        carry_out(&server, &stop(), "none").await;
+    }
+    let numbers = || -> Vec<u64> {
+        let text = fs::read_to_string(&path).unwrap();
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap()).collect()
+    };
+    while fs::metadata(&path).unwrap().len() <= 2_000 {
+        carry_out(&server, &stop(), "none").await;
+    }
+    let written = numbers().len() as u64;
+    assert_eq!(numbers(), (1..=written).collect::<Vec<u64>>(), "all are in the old file");
+    fs::remove_dir(&old).unwrap();
+    // It is tried again when the file has grown as much once more.
+    while fs::metadata(&old).is_err() {
+        carry_out(&server, &stop(), "none").await;
+        assert!(fs::metadata(&path).unwrap().len() <= 5_000, "no new file began");
+    }
+    assert_eq!(numbers().len(), 1);
 }
