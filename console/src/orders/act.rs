@@ -1,7 +1,7 @@
 //! One action: its plan, and carrying it out.
 
 use super::bulk::Bulks;
-use super::log::{ActionLog, Entry};
+use super::log::{ActionLog, Entry, Place};
 use super::plans::Plans;
 use crate::action::{Action, Outcome, Plan, RunOrder};
 use crate::failure::Failure;
@@ -148,9 +148,14 @@ impl Orders {
         self.recorder()(action, title, reason, outcome);
     }
 
+    /// Returns what the record of actions says about a source.
+    pub(crate) fn place(&self, source: &str) -> Place {
+        self.sources.find(source).map(|source| self.log.place(&source.describe())).unwrap_or_default()
+    }
+
     /// Returns a function that records what happened.
     pub(super) fn recorder(&self) -> impl Fn(&Action, &str, &str, &Result<Outcome, Failure>) + Send + Sync + use<> {
-        let (log, who) = (Arc::clone(&self.log), self.user.clone());
+        let (log, who, sources) = (Arc::clone(&self.log), self.user.clone(), self.sources.clone());
         move |action, title, reason, outcome| {
             let (outcome, text) = said(outcome);
             log.add(Entry {
@@ -161,6 +166,7 @@ impl Orders {
                 kind: action.kind(),
                 subject: action.subject().filter(|subject| !subject.is_empty()).map(str::to_string),
                 source: action.source().to_string(),
+                place: sources.find(action.source()).map(|source| log.place(&source.describe())).unwrap_or_default(),
                 title: title.to_string(),
                 outcome,
                 text,

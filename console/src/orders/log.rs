@@ -7,6 +7,7 @@ use super::file::RecordFile;
 use crate::clock;
 use crate::redact::{MARK, Redaction};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,27 @@ const REDACTED_MAX: usize = 64 * TEXT_MAX;
 /// How many entries a page has by default.
 const PAGE_DEFAULT: u64 = 50;
 
+/// Which process or store it was, redacted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    #[serde(default)]
+    pub(super) source_name: Option<String>,
+    /// The socket or the address; `None` inside the program.
+    #[serde(default)]
+    pub(super) source_target: Option<String>,
+}
+
+impl Place {
+    /// Returns whether an entry is about this process or store, which has this key now.
+    pub(crate) fn has(&self, key: &str, entry: &Value) -> bool {
+        let is = |field: &str, text: &Option<String>| entry[field].as_str() == text.as_deref();
+        if !is("source_target", &self.source_target) {
+            return false;
+        }
+        self.source_target.is_some() || (is("source_name", &self.source_name) && entry["source"] == *key)
+    }
+}
+
 /// An order and what it did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -35,6 +57,9 @@ pub(crate) struct Entry {
     pub(super) subject: Option<String>,
     /// The key of the process or store.
     pub(super) source: String,
+    /// What the key stands for: a later console gives its keys anew.
+    #[serde(flatten)]
+    pub(super) place: Place,
     pub(super) title: String,
     /// `done`, `stored`, `taken`, `refused` or `failed`.
     pub(super) outcome: String,
@@ -68,21 +93,34 @@ impl ActionLog {
         Self { redaction, kept: Mutex::default() }
     }
 
+    /// Returns the place of what a source says about itself.
+    pub(crate) fn place(&self, described: &Value) -> Place {
+        let text = |field: &str| {
+            let mut text = described[field].as_str()?.to_string();
+            self.shorten(&mut text);
+            Some(text)
+        };
+        Place { source_name: text("name"), source_target: text("target") }
+    }
+
+    /// Redacts a text and cuts it.
+    fn shorten(&self, text: &mut String) {
+        // What is cut here is cut again below, so no secret is cut in two.
+        if let Some((end, _)) = text.char_indices().nth(REDACTED_MAX) {
+            text.truncate(end);
+        }
+        // A text that cannot be redacted is not kept.
+        *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
+        if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+            text.truncate(end);
+            text.push('…');
+        }
+    }
+
     /// Adds an entry; its number and time are set here.
     pub(super) fn add(&self, mut entry: Entry) {
         let texts = [&mut entry.reason, &mut entry.title, &mut entry.text].into_iter();
-        for text in texts.chain(&mut entry.subject) {
-            // What is cut here is cut again below, so no secret is cut in two.
-            if let Some((end, _)) = text.char_indices().nth(REDACTED_MAX) {
-                text.truncate(end);
-            }
-            // A text that cannot be redacted is not kept.
-            *text = self.redaction.guarded(|rules| Ok(rules.string(text))).unwrap_or_else(|_| MARK.to_string());
-            if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
-                text.truncate(end);
-                text.push('…');
-            }
-        }
+        texts.chain(&mut entry.subject).for_each(|text| self.shorten(text));
         entry.at = clock::now();
         let Entry { who, kind, subject, source, outcome, reason, text, .. } = &entry;
         let subject = subject.as_deref().unwrap_or_default();

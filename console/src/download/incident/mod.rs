@@ -51,11 +51,12 @@ async fn look(api: &Api, view: View) -> Result<Value, Failure> {
     })
 }
 
-/// Returns what was ordered of these subjects of a source.
+/// Returns what was ordered of these subjects of a source, through this console or an earlier one.
 async fn ordered(api: &Api, page: &mut Page, source: &str, is_asked: impl Fn(&str) -> bool) -> Markup {
     let asked = View::Actions(ActionLog { before: None, limit: Some(ORDERS_MAX) });
     let Some(log) = page.read("the record of actions", look(api, asked).await) else { return Markup::default() };
-    let is_asked = |entry: &&Value| entry["source"] == *source && entry["subject"].as_str().is_some_and(&is_asked);
+    let place = api.orders.place(source);
+    let is_asked = |entry: &&Value| place.has(source, entry) && entry["subject"].as_str().is_some_and(&is_asked);
     let row = |entry: &Value| {
         let outcome = text(&entry["outcome"]).unwrap_or_default();
         let said = text(&entry["text"]).map_or_else(String::new, |said| format!(": {said}"));

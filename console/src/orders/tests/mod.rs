@@ -86,6 +86,7 @@ async fn k4_an_action_is_planned_carried_out_once_and_recorded() {
         ("kind", "stop"),
         ("subject", "/user/till"),
         ("source", "p0"),
+        ("source_name", "scripted"),
         ("outcome", "done"),
         ("text", "it was done"),
         ("title", "Do it"),

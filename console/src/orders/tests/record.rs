@@ -1,7 +1,7 @@
 //! The record of actions: complete, in order, and bounded.
 
 use super::{carry_out, entries, planned, retry, runs, stop, writing};
-use crate::orders::log::{ActionLog, Entry};
+use crate::orders::log::{ActionLog, Entry, Place};
 use crate::orders::plans::Plans;
 use crate::redact::Redaction;
 use axum::http::StatusCode;
@@ -17,6 +17,7 @@ fn entry(text: &str) -> Entry {
         kind: word(),
         subject: Some(text()),
         source: word(),
+        place: Place::default(),
         title: text(),
         outcome: word(),
         text: text(),
@@ -55,6 +56,31 @@ fn k4_long_and_hostile_texts_take_a_bounded_amount_of_memory() {
             assert!(value.as_str().is_none_or(|text| text.len() <= 9_000), "{field}");
         }
     }
+}
+
+#[test]
+fn k4_entries_of_an_earlier_console_are_matched_by_their_place() {
+    let log = ActionLog::new(Redaction::new().into());
+    let place = |name: &str, target: Option<&str>| log.place(&json!({ "name": name, "target": target }));
+    let entry = |key: &str, place: Place| {
+        log.add(Entry { source: key.to_string(), place, ..entry("x") });
+        serde_json::to_value(&log.page(None, Some(1))[0]).unwrap()
+    };
+    let old = entry("s0", place("runs.db", Some("/data/runs.db")));
+    assert_eq!((&old["source_name"], &old["source_target"]), (&json!("runs.db"), &json!("/data/runs.db")));
+    assert!(place("runs.db", Some("/data/runs.db")).has("s1", &old), "the keys were given anew");
+    assert!(!place("runs.db", Some("/other/runs.db")).has("s0", &old), "another store has the key now");
+    assert!(!place("runs.db", None).has("s0", &old));
+    let inside = entry("s0", place("memory", None));
+    assert!(place("memory", None).has("s0", &inside));
+    assert!(!place("memory", None).has("s1", &inside) && !place("other", None).has("s0", &inside));
+    let secret = entry("s0", place("shop", Some("postgres://ada:hunter2@db/shop?password=hunter2")));
+    assert!(!secret.to_string().contains("hunter2"), "{secret}");
+    // An entry in a file that has no place is about none.
+    let bare: Entry = serde_json::from_value(json!({ "seq": 1, "at": "", "who": "", "reason": "", "kind": "", "subject": null,
+        "source": "s0", "title": "", "outcome": "", "text": "" }))
+    .unwrap();
+    assert!(!place("shop", Some("/data")).has("s0", &serde_json::to_value(bare).unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
