@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | Ctrl-C, SIGTERM or SIGHUP ended it |
 //! | 1 | the address cannot be used |
-//! | 2 | the address is wrong, or other machines can reach it |
+//! | 2 | the address is wrong, or other machines can reach it; the file of the record cannot be used |
 //! | 3, 5, 6 | a store or a process is missing, cannot be reached, or does not answer |
 
 use crate::failure::{Failure, Status};
@@ -43,6 +43,9 @@ pub struct ConsoleArgs {
     /// Allow actions such as retry, answer and restart; without it the console only looks
     #[arg(long, visible_alias = "write")]
     pub allow_actions: bool,
+    /// Keep the record of actions in a file that only you may read; the next console continues it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// The name of the console; default: that of the first process or store
     #[arg(long)]
     pub name: Option<String>,
@@ -74,6 +77,9 @@ pub async fn run(args: ConsoleArgs, output: &Output) -> Result<(), Failure> {
     let ended =
         ended_by_signal().map_err(|error| Failure::new(Status::Failed, format_args!("cannot listen to signals: {error}")))?;
     let mut builder = with_targets(builder(args.allow_actions), &args).await?;
+    if let Some(record) = args.record {
+        builder = builder.record_actions(record);
+    }
     if let Some(name) = args.name {
         builder = builder.name(name);
     }

@@ -172,6 +172,27 @@ async fn k4_console_only_looks_unless_actions_are_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn k4_console_continues_the_record_of_actions_in_a_file() {
+    let fixture = Fixture::full(Place::Sqlite).await;
+    let file = format!("{}.actions", fixture.store);
+    let arguments = ["--allow-actions", "--record", &file, &fixture.store];
+    let serving = Serving::start(&arguments);
+    let pause = json!({ "kind": "pause", "store": "s0", "run": "-dash" });
+    assert_eq!(serving.act(&pause).0, 200);
+    let second = pleach(&[&["console"], &arguments[..]].concat()).output().unwrap();
+    let complained = String::from_utf8_lossy(&second.stderr).to_string();
+    assert!(second.status.code() == Some(2) && complained.contains("another console writes to it"), "{complained}");
+    assert_eq!(serving.end(Signal::TERM).0, Some(0));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let serving = Serving::start(&arguments[1..]);
+    let (status, body) = serving.send("POST", "/api/view", &json!({ "view": "actions" }).to_string());
+    let page: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, page["entries"].as_array().map(Vec::len)), (200, Some(1)), "{page}");
+    assert_eq!((&page["entries"][0]["subject"], &page["entries"][0]["reason"]), (&json!("-dash"), &json!("a test")));
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn k1_console_writes_its_url_as_json() {
     let fixture = Fixture::empty(Place::Sqlite).await;
     let mut child =
