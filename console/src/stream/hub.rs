@@ -5,12 +5,13 @@ use super::pace::Pace;
 use crate::clock;
 use crate::failure::Failure;
 use crate::source::Answer;
+use crate::sources::alone;
 use crate::view::View;
 use axum::body::Bytes;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -154,7 +155,7 @@ fn content(seen: &Result<Value, Failure>) -> String {
 async fn keep_looking(hub: Arc<Hub>, view: View, task: u64) {
     loop {
         let began = Instant::now();
-        let mut look = hub.look.look(&view);
+        let mut look = pin!(seen_alone(Arc::clone(&hub.look), view.clone()));
         let seen = match timeout(LOOK_WITHIN, &mut look).await {
             Ok(seen) => seen,
             Err(_) => {
@@ -168,6 +169,13 @@ async fn keep_looking(hub: Arc<Hub>, view: View, task: u64) {
         let took = began.elapsed();
         sleep_until(began + view.pace().max(took * (1 + WAIT_PER_LOOK))).await;
     }
+}
+
+/// Looks once. A panic is a failure: the view would never change again if it ended the task.
+async fn seen_alone(look: Arc<dyn Look>, view: View) -> Result<Value, Failure> {
+    // The text of the panic is not redacted, so it is not shown.
+    let unseen = |_| Failure::new("internal", "the console failed while it answered").advice("please report it");
+    alone(async move { Ok(look.look(&view).await) }).await.map_err(unseen)?
 }
 
 /// Sends the frames of a stream until its reader is gone.

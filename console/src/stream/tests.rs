@@ -1,11 +1,17 @@
 //! Tests of streams in paused time, over the real server without a socket.
 
+use super::{Hub, Look};
+use crate::source::Answer;
 use crate::testing::Server;
+use crate::view::View;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -52,6 +58,38 @@ impl Browser {
         self.seq += 1;
         assert_eq!(line["seq"], self.seq, "a gap");
         line
+    }
+}
+
+/// Panics at the first look, while it is called or while it is awaited.
+struct Panicking {
+    looks: AtomicUsize,
+    is_awaited: bool,
+}
+
+impl Look for Panicking {
+    fn look<'a>(&'a self, _: &'a View) -> Answer<'a, Value> {
+        let is_first = self.looks.fetch_add(1, Ordering::Relaxed) == 0;
+        assert!(!is_first || self.is_awaited, "hunter2");
+        Box::pin(async move {
+            assert!(!is_first, "hunter2");
+            Ok(json!("seen"))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k6_a_panic_while_looking_is_an_error_of_the_view_and_it_is_looked_at_again() {
+    for is_awaited in [false, true] {
+        let hub = Hub::new(Arc::new(Panicking { looks: AtomicUsize::new(0), is_awaited }));
+        let body = Body::new(hub.open("one".to_string()).unwrap());
+        let mut browser = Browser { body, id: String::new(), lines: Vec::new(), seq: 0 };
+        browser.frame().await.unwrap();
+        hub.replace("one", BTreeMap::from([("a".to_string(), serde_json::from_value(tree(0)).unwrap())])).unwrap();
+        let failed = timeout(Duration::from_secs(5), browser.line()).await.expect("a line");
+        assert_eq!((&failed["error"]["code"], failed.to_string().contains("hunter2")), (&json!("internal"), false));
+        let seen = timeout(Duration::from_secs(5), browser.line()).await.expect("a second line");
+        assert_eq!(seen["value"], "seen", "{seen}");
     }
 }
 
