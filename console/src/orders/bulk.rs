@@ -106,7 +106,9 @@ struct Progress {
     total: usize,
     done: usize,
     failed: usize,
+    /// Without a result; the one in progress is among them.
     left: usize,
+    is_acting: bool,
     /// The newest first.
     results: VecDeque<Value>,
     is_stopped: bool,
@@ -134,16 +136,18 @@ impl Orders {
 
     fn stop_bulk(&self, id: &str) -> Result<Value, Failure> {
         let bulk = self.bulks.find(id)?;
-        let left = {
+        let text = {
             let mut progress = bulk.progress();
             if progress.is_ended || progress.is_stopped {
                 return Ok(json!({}));
             }
             progress.is_stopped = true;
-            progress.left
+            let left = progress.left - usize::from(progress.is_acting);
+            let last = if progress.is_acting { ", and one is still in progress" } else { "" };
+            format!("stopped; {left} runs were left{last}")
         };
         bulk.stop.notify_one();
-        let outcome = Ok(done(format_args!("stopped; {left} runs were left")));
+        let outcome = Ok(done(text));
         self.recorder()(&bulk.action, &format!("stop: {}", bulk.title), "", &outcome);
         Ok(json!({}))
     }
@@ -211,7 +215,7 @@ impl Orders {
                     () = begun.stop.notified() => break,
                     _ = pace.tick() => {}
                 }
-                if begun.progress().is_stopped {
+                if !begun.begin_run() {
                     break;
                 }
                 let action = with_run(&begun.action, &run.id);
@@ -376,6 +380,13 @@ impl Bulk {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins a run, unless the bulk action was stopped.
+    fn begin_run(&self) -> bool {
+        let mut progress = self.progress();
+        progress.is_acting = !progress.is_stopped;
+        progress.is_acting
+    }
+
     fn note(&self, run: &str, outcome: &Result<Outcome, Failure>) {
         let (outcome, text) = said(outcome);
         let mut progress = self.progress();
@@ -385,6 +396,7 @@ impl Bulk {
             progress.done += 1;
         }
         progress.left -= 1;
+        progress.is_acting = false;
         progress.results.push_front(json!({ "run": run, "outcome": outcome, "text": text }));
         progress.results.truncate(RESULTS_MAX);
     }

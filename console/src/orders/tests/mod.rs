@@ -272,6 +272,24 @@ async fn k4_a_bulk_action_can_be_stopped() {
     assert_eq!(server.ask("POST", "/api/bulk", json!({ "stop": "none" })).await.0, StatusCode::NOT_FOUND);
 }
 
+#[tokio::test(start_paused = true)]
+async fn k4_a_stop_does_not_count_the_run_in_progress_as_left() {
+    let server = writing();
+    server.store.set(runs(30));
+    let plan = server.ask("POST", "/api/bulk", json!({ "action": retry(), "is_plan": true })).await.1;
+    let order = json!({ "action": retry(), "is_plan": false, "plan": plan["plan"], "expected": 30, "per_second": 1 });
+    // The first run takes 10 s.
+    *server.store.delay.lock().unwrap() = Duration::from_secs(10);
+    let started = server.ask("POST", "/api/bulk", order).await.1;
+    sleep(Duration::from_secs(1)).await;
+    server.ask("POST", "/api/bulk", json!({ "stop": started["bulk"] })).await;
+    let stop = entries(&server).await.remove(0);
+    assert_eq!(stop["text"], "stopped; 29 runs were left, and one is still in progress");
+    sleep(Duration::from_secs(60)).await;
+    let progress = server.ask("POST", "/api/view", json!({ "view": "bulk", "bulk": started["bulk"] })).await.1;
+    assert_eq!((&progress["done"], &progress["left"]), (&json!(1), &json!(29)));
+}
+
 /// A new folder of this process, removed when it is dropped.
 struct Folder(PathBuf);
 
