@@ -44,6 +44,22 @@ impl Action {
         value["kind"].as_str().unwrap_or_default().to_string()
     }
 
+    /// Returns the order and its subject, for orders that were not planned.
+    pub(crate) fn title(&self) -> String {
+        match (self, self.subject().filter(|subject| !subject.is_empty())) {
+            (Self::Process(ProcessAction { kind: ProcessOrder::LogLevel, .. }), _) => "Set the log level".to_string(),
+            (Self::Process(_), Some(path)) => format!("{} {path}", self.verb()),
+            (Self::Store(_), Some(run)) => format!("{} run {run}", self.verb()),
+            (_, None) => self.verb(),
+        }
+    }
+
+    /// Returns the kind as the first word of a title.
+    pub(crate) fn verb(&self) -> String {
+        let kind = self.kind();
+        kind.get(..1).map_or_else(String::new, |first| first.to_uppercase()) + kind.get(1..).unwrap_or_default()
+    }
+
     /// Returns about how many bytes it has.
     pub(crate) fn bytes(&self) -> usize {
         serde_json::to_string(self).map_or(0, |json| json.len())

@@ -76,7 +76,7 @@ impl Orders {
         let planned = match planned.and_then(|planned| if planned.sent == action { Ok(planned) } else { Err(other()) }) {
             Ok(planned) => planned,
             Err(failure) => {
-                self.record(&action, &action.kind(), &reason, &Err(failure.clone()));
+                self.record(&action, &action.title(), &reason, &Err(failure.clone()));
                 return Err(failure);
             }
         };

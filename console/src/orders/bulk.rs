@@ -127,7 +127,7 @@ impl Orders {
                 check_reason(&reason)?;
                 let started = self.start_bulk(&action, *request);
                 let said = started.as_ref().map(|bulk| done(format_args!("started with {} runs a second", bulk.per_second)));
-                let title = started.as_ref().map_or("bulk action", |bulk| &bulk.title);
+                let title = started.as_ref().map_or("Bulk action", |bulk| &bulk.title);
                 self.recorder()(&action, title, &reason, &said.map_err(Failure::clone));
                 started.map(|bulk| json!({ "bulk": bulk.id, "runs": bulk.progress().total }))
             }
@@ -148,7 +148,7 @@ impl Orders {
         };
         bulk.stop.notify_one();
         let outcome = Ok(done(text));
-        self.recorder()(&bulk.action, &format!("stop: {}", bulk.title), "", &outcome);
+        self.recorder()(&bulk.action, &format!("Stop: {}", bulk.title), "", &outcome);
         Ok(json!({}))
     }
 
@@ -253,10 +253,10 @@ async fn one(
     };
     match timeout(ONE_WITHIN, work).await {
         Ok(Ok(done)) => done,
-        Ok(Err(failure)) => (action.kind(), Err(failure)),
+        Ok(Err(failure)) => (action.title(), Err(failure)),
         Err(_) => {
             let limit = ONE_WITHIN.as_secs();
-            (action.kind(), Err(Failure::new("timed_out", format_args!("no result within {limit} s; it may have happened"))))
+            (action.title(), Err(Failure::new("timed_out", format_args!("no result within {limit} s; it may have happened"))))
         }
     }
 }
@@ -311,7 +311,7 @@ fn with_run(action: &Action, run: &str) -> Action {
 }
 
 fn title(action: &Action, runs: usize) -> String {
-    format!("{} {runs} runs", action.kind())
+    format!("{} {runs} runs", action.verb())
 }
 
 impl Bulks {

@@ -85,7 +85,7 @@ async fn k4_bulk_retries_what_was_planned_and_nothing_else() {
         fail(&desk, "other", &format!("other-{number:02}")).await;
     }
     let plan = desk.plan(&retry("order")).await;
-    assert_eq!((&plan["runs"], &plan["title"]), (&json!({ "count": 20, "is_cut": false }), &json!("retry 20 runs")));
+    assert_eq!((&plan["runs"], &plan["title"]), (&json!({ "count": 20, "is_cut": false }), &json!("Retry 20 runs")));
     assert_eq!(plan["samples"].as_array().unwrap().len(), 3);
     assert_eq!(plan["samples"][0]["title"], "Retry run order-19");
     assert!(plan["samples"][0]["will"][0].as_str().is_some_and(|will| will.contains("ship")), "{plan}");
@@ -121,7 +121,7 @@ async fn k4_bulk_retries_what_was_planned_and_nothing_else() {
     assert_eq!(entries.len(), 21);
     assert_eq!(
         (&entries[20]["title"], &entries[20]["text"]),
-        (&json!("retry 20 runs"), &json!("started with 5 runs a second"))
+        (&json!("Retry 20 runs"), &json!("started with 5 runs a second"))
     );
     assert_eq!((&entries[19]["subject"], &entries[19]["reason"]), (&json!("order-19"), &json!("repaired")));
     assert!(entries.iter().all(|entry| entry["who"] == "ada"));
@@ -217,7 +217,7 @@ async fn k4_a_fifth_running_bulk_is_refused_and_a_stop_is_recorded() {
     assert_eq!((&newest()["outcome"], &newest()["text"]), (&json!("refused"), &json!("4 bulk actions are running")));
     desk.ask(json!({ "stop": bulks[0] })).await.unwrap();
     let stopped = newest();
-    assert_eq!(stopped["title"], "stop: retry 10 runs");
+    assert_eq!(stopped["title"], "Stop: Retry 10 runs");
     assert!(stopped["text"].as_str().is_some_and(|text| text.starts_with("stopped; ")), "{stopped}");
     let view = desk.ended(&bulks[0]).await;
     assert!(view["is_stopped"] == true && view["left"].as_u64().is_some_and(|left| left > 0), "{view}");

@@ -1,6 +1,7 @@
 //! The record of actions: complete, in order, and bounded.
 
 use super::{carry_out, entries, planned, retry, runs, stop, writing};
+use crate::action::Action;
 use crate::orders::log::{ActionLog, Entry, Place};
 use crate::orders::plans::Plans;
 use crate::redact::Redaction;
@@ -83,6 +84,18 @@ fn k4_entries_of_an_earlier_console_are_matched_by_their_place() {
     assert!(!place("shop", Some("/data")).has("s0", &serde_json::to_value(bare).unwrap()));
 }
 
+#[test]
+fn k4_orders_without_a_plan_have_a_title() {
+    for (action, title) in [
+        (json!({ "kind": "retry", "store": "s0", "run": "order-7" }), "Retry run order-7"),
+        (retry(), "Retry"),
+        (stop(), "Stop /user/till"),
+        (json!({ "kind": "log_level", "process": "p0", "level": "info" }), "Set the log level"),
+    ] {
+        assert_eq!(Action::parse(action).unwrap().title(), title);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn k4_every_refused_order_is_recorded_with_its_reason() {
     let server = writing();
@@ -101,6 +114,7 @@ async fn k4_every_refused_order_is_recorded_with_its_reason() {
     assert_eq!(carry_out(&server, &other, &plan).await.0, StatusCode::BAD_REQUEST);
     recorded("failed", "another action").await;
     assert_eq!(carry_out(&server, &stop(), "none").await.0, StatusCode::CONFLICT);
+    assert_eq!(entries(&server).await[0]["title"], "Stop /user/till");
     recorded("refused", "carried out already").await;
     for (change, contains) in [
         (json!({ "expected": 29 }), "30 runs were planned"),
