@@ -80,6 +80,7 @@ impl Orders {
                 return Err(failure);
             }
         };
+        self.plans.note_used(request.plan);
         let done = self.begin(source, planned, reason);
         let late = || Failure::new("timed_out", format_args!("no result within {} s", ANSWERED_WITHIN.as_secs()));
         let outcome = timeout(ANSWERED_WITHIN, done)
@@ -213,9 +214,18 @@ pub(super) fn said(outcome: &Result<Outcome, Failure>) -> (String, String) {
     match outcome {
         Ok(outcome) => (outcome.outcome.clone(), outcome.text.clone()),
         Err(failure) => {
-            let is_refusal =
-                ["changed", "not_allowed", "protected", "not_possible", "refused", "read_only", "not_found", "conflict"]
-                    .contains(&failure.code.as_str());
+            let is_refusal = [
+                "changed",
+                "used",
+                "not_allowed",
+                "protected",
+                "not_possible",
+                "refused",
+                "read_only",
+                "not_found",
+                "conflict",
+            ]
+            .contains(&failure.code.as_str());
             (if is_refusal { "refused" } else { "failed" }.to_string(), failure.text.clone())
         }
     }

@@ -204,6 +204,7 @@ impl Orders {
         }
         let source = Arc::clone(self.sources.find(action.source())?);
         let bulk = self.bulks.start(action.clone(), per_second, count)?;
+        self.bulks.plans.note_used(request.plan);
         let (record, reason) = (self.recorder(), request.reason.unwrap_or_default());
         let begun = Arc::clone(&bulk);
         tokio::spawn(async move {

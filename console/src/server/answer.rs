@@ -89,7 +89,7 @@ fn status(code: &str) -> StatusCode {
         "not_found" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "slow" => StatusCode::REQUEST_TIMEOUT,
-        "changed" | "refused" | "not_possible" => StatusCode::CONFLICT,
+        "changed" | "used" | "refused" | "not_possible" => StatusCode::CONFLICT,
         "too_long" => StatusCode::PAYLOAD_TOO_LARGE,
         "unreachable" => StatusCode::BAD_GATEWAY,
         "too_many_streams" | "too_many_downloads" => StatusCode::SERVICE_UNAVAILABLE,

@@ -75,7 +75,8 @@ async fn k4_an_action_is_planned_carried_out_once_and_recorded() {
     assert_eq!(*server.source.carried.lock().unwrap(), [(Action::parse(stop()).unwrap(), "record 7".to_string())]);
     // Not a second time.
     let (status, refused) = carry_out(&server, &stop(), plan).await;
-    assert_eq!((status, &refused["error"]["code"]), (StatusCode::CONFLICT, &json!("changed")));
+    assert_eq!((status, &refused["error"]["code"]), (StatusCode::CONFLICT, &json!("used")));
+    assert_eq!(refused["error"]["text"], "this plan was carried out already; see the record of actions");
     assert_eq!(server.source.carried.lock().unwrap().len(), 1);
     let entries = entries(&server).await;
     assert_eq!(entries.len(), 2, "the refusal is recorded too");

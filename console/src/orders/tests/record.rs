@@ -115,7 +115,7 @@ async fn k4_every_refused_order_is_recorded_with_its_reason() {
     recorded("failed", "another action").await;
     assert_eq!(carry_out(&server, &stop(), "none").await.0, StatusCode::CONFLICT);
     assert_eq!(entries(&server).await[0]["title"], "Stop /user/till");
-    recorded("refused", "carried out already").await;
+    recorded("refused", "older than 10 minutes").await;
     for (change, contains) in [
         (json!({ "expected": 29 }), "30 runs were planned"),
         (json!({ "per_second": 0 }), "`per_second` is 1 to 100"),
