@@ -2,8 +2,9 @@
 //! a limited rate, with a result for each and a way to stop.
 
 use super::act::{Orders, check_reason, plan_alone, said};
+use super::listed::Listed;
 use super::plans::Plans;
-use crate::action::{Action, FoundRun, Outcome, RunOrder, StoreAction};
+use crate::action::{Action, Outcome, RunOrder, StoreAction};
 use crate::failure::Failure;
 use crate::server::guard::random_text;
 use crate::source::Source;
@@ -77,12 +78,6 @@ pub(super) struct PlannedBulk {
     action: Action,
     filters: Filters,
     runs: Vec<Listed>,
-}
-
-/// A run as the list had it when the bulk action was planned.
-struct Listed {
-    id: String,
-    created: Option<String>,
 }
 
 /// The bulk actions of a console.
@@ -277,30 +272,6 @@ async fn matching(source: &Arc<dyn Source>, store: &str, filters: &Filters) -> R
             runs.truncate(RUNS_MAX);
             return Ok((runs, is_cut));
         }
-    }
-}
-
-impl Listed {
-    fn of(row: &Value) -> Option<Self> {
-        let text = |field: &str| row[field].as_str().map(str::to_string);
-        Some(Self { id: text("id")?, created: text("created") })
-    }
-
-    fn bytes(&self) -> usize {
-        self.id.len() + self.created.as_ref().map_or(0, String::len)
-    }
-
-    /// Says why a run is not one of those that were planned any more.
-    fn change(&self, found: &FoundRun, filters: &Filters) -> Option<Failure> {
-        let FoundRun { status, created } = found;
-        let text = if self.created.as_ref().is_some_and(|listed| listed != created) {
-            format!("run {} was replaced since it was planned", self.id)
-        } else if !filters.has_status(status) {
-            format!("run {} is {status} now, and does not match the filters any more", self.id)
-        } else {
-            return None;
-        };
-        Some(Failure::new("changed", text).advice("look at the run, and plan the action again"))
     }
 }
 

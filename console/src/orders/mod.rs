@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `act` | one action: its plan, and carrying it out |
 //! | `plans` | plans that wait to be carried out |
-//! | `bulk` | one action on many runs |
+//! | `bulk`, `listed` | one action on many runs; the runs that were planned |
 //! | `log`, `file` | the record of actions, in memory and in a file |
 //!
 //! Invariants:
@@ -16,6 +16,7 @@
 mod act;
 mod bulk;
 mod file;
+mod listed;
 mod log;
 mod plans;
 
