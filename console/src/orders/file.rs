@@ -53,13 +53,12 @@ impl RecordFile {
         let mut line = if self.is_cut { b"\n".to_vec() } else { Vec::new() };
         serde_json::to_writer(&mut line, entry)?;
         line.push(b'\n');
-        if self.bytes > 0 && self.bytes + line.len() as u64 > self.full_at {
-            if let Err(error) = self.begin_file() {
-                self.full_at = self.bytes + self.max;
-                let (path, bytes) = (self.path.display(), self.bytes);
-                tracing::error!(target: "pleach::console", %error, %path, bytes,
-                    "the record of actions cannot begin a new file; it continues in the old one, which grows");
-            }
+        let is_full = self.bytes > 0 && self.bytes + line.len() as u64 > self.full_at;
+        if let Err(error) = if is_full { self.begin_file() } else { Ok(()) } {
+            self.full_at = self.bytes + self.max;
+            let (path, bytes) = (self.path.display(), self.bytes);
+            tracing::error!(target: "pleach::console", %error, %path, bytes,
+                "the record of actions cannot begin a new file; it continues in the old one, which grows");
         }
         self.is_cut = true;
         self.file.write_all(&line)?;
