@@ -74,6 +74,20 @@ test("k5_a_text_that_rust_cannot_read_is_shown_with_its_place", async () => {
   await window.close();
 });
 
+test("k9_letters_typed_into_the_editor_are_no_keys_of_the_page", async () => {
+  const window = await openWindow(browser);
+  const page = await open(window, program.url, "/run?store=s0&run=failed-08&edit=fork");
+  const editor = page.getByRole("textbox", { name: "State of the fork, as JSON" });
+  await editor.waitFor();
+  await editor.focus();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type("?gr/j");
+  assert.match(await editor.innerText(), /^\?gr\/j/);
+  assert.match(page.url(), /edit=fork/);
+  assert.equal(await page.locator("dialog").count(), 0);
+  await window.close();
+});
+
 test("k5_the_download_of_a_state_has_every_digit_and_no_secret", async () => {
   const window = await openWindow(browser, { acceptDownloads: true });
   const page = await open(window, program.url, "/run?store=s0&run=failed-06&tab=state");

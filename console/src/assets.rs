@@ -107,7 +107,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/keys.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/keys.js.gz"),
-        hash: "cc07a82b1cb82ecd",
+        hash: "21e3fc69041cdbf5",
     },
     Asset {
         path: "/assets/lib.js",

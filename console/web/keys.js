@@ -34,7 +34,8 @@ export const JUMPS = [
   ["w", "/waiting", "Waiting for people"], ["o", "/workers", "Workers"], ["d", "/deploy", "Deploy check"], ["a", "/actions", "Actions"],
 ];
 
-const isTyping = (target) => target.closest?.("input, textarea, select, [contenteditable], [data-keys]");
+/** Whether something is typed, also inside a shadow root such as that of the editor. */
+const isTyping = (event) => event.composedPath().some((part) => part.matches?.("input, textarea, select, [contenteditable], [data-keys]"));
 
 let jumpUntil = 0;
 
@@ -47,7 +48,7 @@ export function startKeys({ openPalette, openHelp }) {
       return;
     }
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!areLettersOn.value || isTyping(event.target) || isDialogOpen()) return;
+    if (!areLettersOn.value || isTyping(event) || isDialogOpen()) return;
     if (letter(event.key, openHelp)) event.preventDefault();
   });
 }
