@@ -132,6 +132,14 @@ test("k4_a_bulk_action_has_a_dry_run_a_limit_and_a_result_for_each_run", async (
   await page.close();
 });
 
+test("k4_a_status_that_does_not_exist_leaves_the_bulk_dialog_usable", async () => {
+  const page = await open(window, program.url, "/runs?store=s0&status=bogus");
+  await order(page, /^Act on all/);
+  await page.locator("dialog").getByRole("combobox", { name: "Action" }).waitFor();
+  assert.ok(!(await page.locator("body").innerText()).includes("page_error"));
+  await page.close();
+});
+
 test("k4_a_plan_is_refused_if_the_run_has_changed_meanwhile", async () => {
   const page = await openRun("s0", "failed-04");
   await order(page, "Retry");

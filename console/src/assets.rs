@@ -257,7 +257,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/bulk.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__bulk.js.gz"),
-        hash: "a94a6be6a981c609",
+        hash: "b7cba5f985658aa1",
     },
     Asset {
         path: "/assets/runs/compare.js",

@@ -28,7 +28,8 @@ export function Bulk({ filters, bulk, linkTo }) {
 
 function BulkDialog({ filters, onClose, onStart }) {
   const status = filters.failed ? "failed" : filters.status;
-  const fitting = BULK_ACTIONS.filter(({ statuses }) => !status || statuses.includes(status));
+  const known = BULK_ACTIONS.filter(({ statuses }) => statuses.includes(status));
+  const fitting = known.length > 0 ? known : BULK_ACTIONS;
   const [kind, setKind] = useState(fitting[0].kind);
   const id = useId();
   return html`<${Dialog} title="Act on all runs that match" onClose=${onClose} describedBy=${id}>
