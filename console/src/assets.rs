@@ -89,7 +89,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/hub.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/hub.js.gz"),
-        hash: "1cf1bf246d0739c5",
+        hash: "907d912a218fb496",
     },
     Asset {
         path: "/assets/icon.svg",

@@ -147,6 +147,30 @@ test("a lost stream is opened again, with everything that is watched", async () 
   assert.equal(Object.keys(outside.posts.at(-1)).length, 2);
 });
 
+test("a console that takes no watches is asked again less and less often", async () => {
+  const { outside, hub, stream } = await connected();
+  const { fetch } = outside;
+  outside.fetch = async (path, options) => (path === "/api/watch" ? { ok: false, status: 500 } : fetch(path, options));
+  hub.watch("tab", [HOME, TREE]);
+  await settle();
+  for (const wait of [500, 1000, 2000, 4000]) {
+    const before = outside.streams.length;
+    await outside.pass(wait - 1);
+    assert.equal(outside.streams.length, before, `it connects before ${wait} ms`);
+    await outside.pass(1);
+    assert.equal(outside.streams.length, before + 1, `it does not connect after ${wait} ms`);
+    await stream().send({ stream: `s${wait}`, protocol: 1 });
+  }
+  outside.fetch = fetch;
+  await outside.pass(8000);
+  await stream().send({ stream: "well", protocol: 1 });
+  stream().end();
+  await settle();
+  const before = outside.streams.length;
+  await outside.pass(500);
+  assert.equal(outside.streams.length, before + 1, "a watch that was taken does not shorten the wait");
+});
+
 test("silence of 25 s is a lost stream", async () => {
   const { outside, heard, stream } = await connected();
   await outside.pass(24_000);

@@ -183,7 +183,6 @@ export class Hub {
   hear(stream, line) {
     if (line.stream) {
       stream.id = line.stream;
-      this.attempts = 0;
       this.say({ state: "connected", since: this.outside.now(), error: null });
       void this.sendWatches();
       return;
@@ -248,6 +247,7 @@ export class Hub {
       const response = await this.outside.fetch("/api/watch", {
         method: "POST", body: JSON.stringify({ stream: stream.id, watches }), signal: stream.abort.signal,
       });
+      if (response.ok) this.attempts = 0;
       if (response.status !== 400) return response.ok;
       return await this.findRefused(stream);
     } catch {
