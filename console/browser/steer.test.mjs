@@ -228,5 +228,12 @@ test("k4_the_page_of_actions_shows_who_when_why_and_what_happened", async () => 
   const text = await page.locator("main").innerText();
   for (const part of ["ada", "from the start", "failed-07"]) assert.ok(text.includes(part), `${part} is not in ${text}`);
   await settled(page);
+  await page.goto(new URL("/actions?subject=failed-07", program.url).href);
+  await page.getByRole("link", { name: "Show all actions" }).waitFor();
+  const about = page.locator("td[data-title=About]");
+  const subjects = await about.allInnerTexts();
+  assert.ok(subjects.length > 0 && subjects.every((text) => text === "failed-07"), subjects.join());
+  await page.getByRole("link", { name: "Show all actions" }).click();
+  await eventually(async () => (await about.count()) > subjects.length, "all actions are shown");
   await page.close();
 });

@@ -137,7 +137,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/actions.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__actions.js.gz"),
-        hash: "0a605648fe83c6a1",
+        hash: "b54f27e498d3245d",
     },
     Asset {
         path: "/assets/process/busiest.js",
