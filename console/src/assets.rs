@@ -287,7 +287,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/editor.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__editor.js.gz"),
-        hash: "b2afaef9fe842bc3",
+        hash: "39e1a7a70d2aa9e3",
     },
     Asset {
         path: "/assets/runs/exact-json.js",

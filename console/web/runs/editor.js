@@ -47,16 +47,28 @@ function CodeEditor({ module, text, onText, problem, label, isReadOnly }) {
   const view = useRef(null);
   const report = useRef(onText);
   report.current = onText;
+  // Texts that were typed and have not come back as `text` yet. They must not replace later ones.
+  const typed = useRef([]);
+  const onTyped = (changed) => {
+    if (typed.current === null) return;
+    typed.current.push(changed);
+    report.current?.(changed);
+  };
   useLayoutEffect(() => {
     const root = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
-    const extensions = extensionsOf(module, label, isReadOnly, (changed) => report.current?.(changed));
+    const extensions = extensionsOf(module, label, isReadOnly, onTyped);
     view.current = new module.EditorView({ doc: text, extensions, root, parent: root });
     return () => view.current.destroy();
   }, [module, label, isReadOnly]);
   useEffect(() => {
     const editor = view.current;
-    if (editor.state.doc.toString() !== text) {
+    const at = typed.current.lastIndexOf(text);
+    if (at >= 0) {
+      typed.current = typed.current.slice(at + 1);
+    } else if (editor.state.doc.toString() !== text) {
+      typed.current = null;
       editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
+      typed.current = [];
     }
   }, [text]);
   useEffect(() => {
