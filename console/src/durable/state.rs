@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use std::time::Duration;
+use tokio::task::spawn_blocking;
 
 /// The most operations of a patch in one answer.
 const OPERATIONS_MAX: usize = 500;
@@ -59,7 +60,7 @@ struct DiffView<'a> {
     other_run: Option<&'a str>,
     /// Whether operations are missing in `patch`.
     is_cut: bool,
-    lines: Lines,
+    lines: &'a Lines,
 }
 
 #[derive(Serialize)]
@@ -83,6 +84,9 @@ pub(super) async fn diff(source: &StoreSource, asked: &Diff) -> Result<Value, Fa
         .map_err(|error| Failure::new("damaged", format_args!("a stored state is not JSON: {error}")))?;
     let (store, id, from, to) = (source.store().name().to_string(), asked.run.clone(), asked.from, asked.to);
     let diff = StateDiff { store, id, from, to, patch };
+    // Once: it may take as long as [`COMPARED_FOR`], and blocks its thread.
+    let lines = spawn_blocking(move || lines(&before, &after)).await;
+    let lines = lines.map_err(|error| Failure::new("internal", format_args!("two states were not compared: {error}")))?;
     let mut operations_max = OPERATIONS_MAX;
     // Operations with long paths make a shorter patch.
     loop {
@@ -90,7 +94,7 @@ pub(super) async fn diff(source: &StoreSource, asked: &Diff) -> Result<Value, Fa
             diff: diff.json(Values::Text(OPERATION_BYTES_MAX), operations_max),
             other_run: asked.other_run.as_deref(),
             is_cut: diff.patch.operations.len() > operations_max,
-            lines: lines(&before, &after),
+            lines: &lines,
         })?;
         if operations_max == 0 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
             return Ok(answer);
