@@ -159,6 +159,15 @@ fn k7_a_secret_over_many_lines_of_a_difference_is_hidden() {
 }
 
 #[test]
+fn k7_a_difference_that_loses_lines_is_hidden_as_a_whole() {
+    let line = |text: &str| json!({ "kind": "same", "text": text });
+    let diff = json!({ "lines": [line("password: {"), line(SECRET), line("} and more")] });
+    let view = serde_json::from_value(json!({ "view": "diff", "store": "s0", "run": "r", "from": 1, "to": 2 })).unwrap();
+    let joins = Redaction::new().text(|text| text.contains('\n').then(|| text.replace('\n', " ")));
+    assert_eq!(joins.view(&view, diff), json!({ "lines": [line(MARK), line(MARK), line(MARK)] }));
+}
+
+#[test]
 fn k7_users_add_keys_and_functions() {
     let rules = Redaction::new().keys(["IBAN"]).text(|text| text.contains("4111").then(|| text.replace("4111", "[card]")));
     assert_eq!(

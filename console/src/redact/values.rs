@@ -162,6 +162,11 @@ impl Redaction {
                 }
             }
             let redacted = self.string(&side);
+            if redacted.lines().count() != numbers.len() {
+                // Nobody can say which line became which.
+                numbers.into_iter().for_each(|number| lines[number]["text"] = Value::from(MARK));
+                continue;
+            }
             for (number, (old, new)) in numbers.into_iter().zip(side.lines().zip(redacted.lines())) {
                 if old != new {
                     lines[number]["text"] = Value::from(new);
