@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | Ctrl-C, SIGTERM or SIGHUP ended it |
 //! | 1 | the address cannot be used |
-//! | 2 | the address is wrong, or other machines can reach it; the file of the record cannot be used |
+//! | 2 | the address is wrong or not of this machine; the file of the record cannot be used |
 //! | 3, 5, 6 | a store or a process is missing, cannot be reached, or does not answer |
 
 use crate::failure::{Failure, Status};

@@ -129,7 +129,7 @@ impl DbFile {
     /// Returns whether this user can write the file.
     ///
     /// Asks without opening it: when a process closes a file, the system releases all locks of that
-    /// process on it, also those that SQLite needs for other connections.
+    /// process on it, and SQLite needs them for other connections.
     #[cfg(unix)]
     fn is_writable(&self) -> bool {
         use rustix::fs::{Access, AtFlags, CWD, accessat};

@@ -16,9 +16,9 @@
 //!    reads less now, the machine was rebooted and the holder is dead. If it reads more, the
 //!    remaining time is shorter than the lease duration.
 //!
-//! A holder that has opened the database writes so into its file: the write-ahead log is not renewed
-//! then, even if SQLite's own locks were lost. A process that opens and closes the database in
-//! another way, for example to copy it, loses these.
+//! A holder that has opened the database writes so into its file: the write-ahead log is not
+//! renewed then, even if SQLite's own locks were lost. A process that opens and closes the
+//! database in another way, for example to copy it, loses these.
 //!
 //! The folder is locked while a store is being opened. So if several stores open one file at once,
 //! each finds it prepared.
