@@ -125,7 +125,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/live.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/live.js.gz"),
-        hash: "15967dd661f41633",
+        hash: "389367c3f73cb5f4",
     },
     Asset {
         path: "/assets/palette.js",

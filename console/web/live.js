@@ -64,7 +64,12 @@ function connectLeader(lock) {
     serve(hubs, from, message, post);
     if (message.type === "join" && from !== lock) void navigator.locks.request(from, () => serve(hubs, from, { type: "leave" }));
   };
-  const join = () => messages[0] && toHub(messages[0]);
+  const join = () => {
+    if (!messages[0]) return;
+    toHub(messages[0]);
+    // A new hub takes each tab for visible until it hears of it.
+    toHub({ type: "wake", isAwake: document.visibilityState === "visible" });
+  };
   channel.onmessage = ({ data }) => {
     if (data.to === lock) receive(data.message);
     else if (data.from && isLeader) hear(data.from, data.message);
@@ -121,7 +126,7 @@ function show(message) {
 function cellOf(text) {
   if (!cells.has(text)) {
     const cell = { now: signal(LOADING), users: 0, isWatched: false, forget: null };
-    cell.forget = setTimeout(() => cells.delete(text), REMEMBER_MS);
+    forgetLater(text, cell);
     cells.set(text, cell);
   }
   return cells.get(text);
@@ -135,6 +140,7 @@ function hold(text) {
   sendWatches();
   return () => {
     cell.users -= 1;
+    if (cell.users === 0) forgetLater(text, cell);
     sendWatches();
   };
 }
@@ -157,9 +163,14 @@ function sendWatches() {
   }, 0);
 }
 
-/** Nobody shows a view any more: its value is old from now on, and forgotten later. */
+/** Nobody shows a view any more: its value is old from now on. */
 function unwatch(text, cell) {
   cell.now.value = { ...cell.now.value, isOld: cell.now.value.status !== "loading" };
+}
+
+/** Forgets a view after a while, unless it is held again. */
+function forgetLater(text, cell) {
+  clearTimeout(cell.forget);
   cell.forget = setTimeout(() => cells.delete(text), REMEMBER_MS);
 }
 
