@@ -39,8 +39,11 @@ async fn k4_a_record_continues_in_the_old_file_if_no_new_one_can_begin() {
         let text = fs::read_to_string(&path).unwrap();
         text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap()).collect()
     };
+    let mut orders = 6;
     while fs::metadata(&path).unwrap().len() <= 2_000 {
         carry_out(&server, &stop(), "none").await;
+        orders += 1;
+        assert!(orders < 100, "nothing is written any more");
     }
     let written = numbers().len() as u64;
     assert_eq!(numbers(), (1..=written).collect::<Vec<u64>>(), "all are in the old file");
