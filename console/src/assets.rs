@@ -23,7 +23,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/act.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/act.js.gz"),
-        hash: "07e92d91e67be27f",
+        hash: "989b20fde1f3c5f8",
     },
     Asset {
         path: "/assets/api.js",

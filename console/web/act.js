@@ -104,6 +104,7 @@ function Confirm({ action, plan, isBusy, error, onConfirm, onAgain, onClose, id 
  * late answer it is not known whether it was done; the record of actions tells.
  */
 export function NotDone({ error, changed, refused, onAgain }) {
+  if (error.code === "used") return html`<${Failed} title="It was carried out already" error=${error} />`;
   if (!UNKNOWN.includes(error.code)) return html`<${Failed} title=${error.code === "changed" ? changed : refused} error=${error} onRetry=${onAgain} />`;
   return html`<${Failed} title="It is not known whether it was done" error=${error} />
     <p class="note">Look into the <a href=${hrefOf("/actions")} target="_blank">record of actions</a> before you order it again.</p>`;
