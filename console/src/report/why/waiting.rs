@@ -19,11 +19,9 @@ const QUESTION_MAX: usize = 120;
 /// The fields in which an object says what it asks, the most likely first.
 const TEXTS: [&str; 5] = ["text", "question", "prompt", "title", "message"];
 
-/// Returns the sentence of a question: the string that it is, or the text that it contains.
-/// Otherwise its JSON.
+/// Returns the text that a question contains, if it is an object with one. Otherwise its JSON.
 fn spoken(question: &str) -> Cow<'_, str> {
     let text = match serde_json::from_str(question) {
-        Ok(Value::String(text)) => Some(text),
         Ok(Value::Object(mut fields)) => TEXTS.iter().find_map(|name| match fields.remove(*name) {
             Some(Value::String(text)) => Some(text),
             _ => None,
