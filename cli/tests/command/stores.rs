@@ -91,6 +91,13 @@ async fn copy_closed(_: &Fixture, path: &Path) -> std::path::PathBuf {
     let store = SqliteStore::open(path).await.unwrap();
     orders().run(crate::fixture::Order::new("copy")).id("r").checkpoint(&store).await.unwrap_err();
     drop(store);
+    // The thread that writes closes the file; the last connection removes its log.
+    let log = path.with_extension("db-wal");
+    let begun = std::time::Instant::now();
+    while log.exists() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "the store does not close {path:?}");
+        tokio::task::yield_now().await;
+    }
     path.to_path_buf()
 }
 
