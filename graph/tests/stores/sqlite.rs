@@ -237,7 +237,7 @@ async fn c7_file_of_a_later_version_is_rejected_and_unchanged() {
     let before = std::fs::read(&path).unwrap();
     let rejected = SqliteStore::open(&path).await.unwrap_err();
     assert!(
-        matches!(&rejected, StoreError::NewerFormat { format: 99, known: 4, what } if what.contains("runs.db")),
+        matches!(&rejected, StoreError::NewerFormat { format: 99, known: 5, what } if what.contains("runs.db")),
         "{rejected}"
     );
     assert!(std::fs::read(&path).unwrap() == before);
@@ -250,11 +250,11 @@ async fn c7_open_store_is_rejected_once_its_file_is_upgraded() {
     let store = SqliteStore::open(&path).await.unwrap();
     let claim = create_held(&store, "r").await;
     store.commit(next(&claim, b"{}")).await.unwrap();
-    tamper(&path, "PRAGMA user_version = 5");
+    tamper(&path, "PRAGMA user_version = 6");
     for (call, error) in crate::common::errors_of_all_calls(&store, &claim).await {
-        assert!(matches!(error, StoreError::NewerFormat { format: 5, known: 4, .. }), "{call}: {error}");
+        assert!(matches!(error, StoreError::NewerFormat { format: 6, known: 5, .. }), "{call}: {error}");
     }
-    tamper(&path, "PRAGMA user_version = 4");
+    tamper(&path, "PRAGMA user_version = 5");
     assert_eq!(store.head("r").await.unwrap().head, 2);
 }
 

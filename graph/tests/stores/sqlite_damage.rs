@@ -199,8 +199,10 @@ fn c10_stray_rows_stop_only_their_run() {
         db.execute_batch("DELETE FROM log WHERE seq = 3").unwrap();
         store.commit(two()).await.unwrap();
         // The same for the inbox.
-        db.execute_batch("INSERT INTO inbox SELECT no, 1, 0, 'stray', NULL, 0, NULL, x'', NULL FROM run WHERE id = 'bad'")
-            .unwrap();
+        db.execute_batch(
+            "INSERT INTO inbox SELECT no, 1, 0, 'stray', NULL, 0, NULL, x'', NULL, NULL FROM run WHERE id = 'bad'",
+        )
+        .unwrap();
         let post = |run: &str| NewMessage::seal(run, "signal/go", None, b"1".to_vec());
         let (rejected, landed) = tokio::join!(store.send_message("bad", post("bad")), store.send_message("well", post("well")));
         assert!(matches!(&rejected, Err(StoreError::Damaged { run, .. }) if run == "bad"), "{rejected:?}");

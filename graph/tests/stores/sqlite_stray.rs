@@ -116,7 +116,7 @@ fn c10_rows_without_a_run_do_not_block_creations() {
     for (number, stray) in [
         "INSERT INTO log VALUES (2, 1, 0, x'00', x'00')",
         "INSERT INTO log VALUES (2, 2, 0, x'00', x'00'), (3, 9, 0, x'00', x'00')",
-        "INSERT INTO inbox VALUES (2, 1, 0, 'signal/go', NULL, 0, NULL, x'00', NULL)",
+        "INSERT INTO inbox VALUES (2, 1, 0, 'signal/go', NULL, 0, NULL, x'00', NULL, NULL)",
         "INSERT INTO log VALUES ('two', 1, 0, x'00', x'00'), (x'02', 1, 0, x'00', x'00')",
         "INSERT INTO tag VALUES ('key', 'value', 0, 2)",
     ]
