@@ -29,9 +29,8 @@ const TIME_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long the program may take to end after its input ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the soak lasts without an argument, and in the step of the tests.
+/// How long the soak lasts without an argument, in seconds.
 pub const SOAK_SECONDS: &str = "600";
-const SHORT_SOAK_SECONDS: &str = "20";
 
 /// Tests the modules of the page with Node.
 pub fn test_page(root: &Path) -> Outcome {
@@ -39,8 +38,7 @@ pub fn test_page(root: &Path) -> Outcome {
     output_of(Command::new(node()?).current_dir(root).arg("--test").args(tests)).map(drop)
 }
 
-/// Tests the console in Chromium, with a short soak and short measurements. `build` has built the
-/// program.
+/// Tests the console in Chromium. `build` has built the program.
 pub fn test_in_browser(root: &Path) -> Outcome {
     let tools = Tools::find(root)?;
     let server = Postgres::start()?;
@@ -51,23 +49,9 @@ pub fn test_in_browser(root: &Path) -> Outcome {
     node.env("PLEACH_COMMANDS", target().join("debug"));
     // One file after the other: they share the program, and some of them change its runs.
     node.args(["--test", "--test-concurrency=1"]).args(files(&root.join(BROWSER_TESTS), ".test.mjs")?);
-    let tested = output_within(TIME_MAX, &mut node).and_then(|_| soak_shortly(&tools, &program));
+    let tested = output_within(TIME_MAX, &mut node);
     program.stop()?;
-    tested.and_then(|_| click_shortly(&tools)).map(drop)
-}
-
-/// Keeps ten tabs open, for a shorter time than `console-soak`.
-fn soak_shortly(tools: &Tools, program: &Program) -> Result<String, String> {
-    let mut node = tools.node(&fixture("debug"));
-    let soak = node.env("PLEACH_CONSOLE", &program.line).arg(tools.root.join(BROWSER_TESTS).join("soak.mjs"));
-    output_within(TIME_MAX, soak.arg(SHORT_SOAK_SECONDS))
-}
-
-/// Measures clicks and first paints as `console-figures`, with fewer members and records.
-fn click_shortly(tools: &Tools) -> Result<String, String> {
-    let mut node = tools.node(&fixture("debug"));
-    let figures = node.arg(tools.root.join(BROWSER_TESTS).join("figures.mjs"));
-    output_within(TIME_MAX, figures.args(["--short", "--clicks"]))
+    tested.map(drop)
 }
 
 /// The command that builds the program of the tests and the `pleach` command, with the features of
