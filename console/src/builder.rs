@@ -225,7 +225,7 @@ impl ConsoleBuilder {
 
     /// Serves the console with TLS. It is needed for an address that other machines can reach.
     ///
-    /// `certificates` are the certificate of the console and those that lead to its root, `key` is
+    /// `certificates` are the certificate of the console and the chain to its root, `key` is
     /// its private key, all in PEM format. [`serve`](Self::serve) says if they cannot be used.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, certificates: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {

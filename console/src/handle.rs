@@ -15,7 +15,7 @@ pub struct ConsoleHandle {
 }
 
 impl ConsoleHandle {
-    /// Returns the URL to open in a browser. It contains the token: whoever has it can use the
+    /// Returns the URL to open in a browser. It contains the token: anyone who has it can use the
     /// console.
     pub fn url(&self) -> &str {
         &self.url

@@ -43,7 +43,7 @@ impl FileWriter {
 
     /// Says that the file is whole.
     pub(super) fn end(self) {
-        // Without a reader nobody needs to know.
+        // The reader has left.
         let _ = self.0.blocking_send(Piece::End);
     }
 }

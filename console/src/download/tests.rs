@@ -88,7 +88,7 @@ async fn k8_downloads_are_bounded_and_free_their_place() {
     }
     assert_eq!(download(&server, &asked, "").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     drop(unread);
-    // The threads notice that nobody reads when they write the next piece.
+    // The threads notice that the reader has left when they write the next piece.
     while download(&server, &asked, "").await.status() != StatusCode::OK {
         tokio::task::yield_now().await;
     }

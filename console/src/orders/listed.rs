@@ -21,7 +21,7 @@ impl Listed {
         self.id.len() + self.created.as_ref().map_or(0, String::len)
     }
 
-    /// Says why a run is not one of those that were planned any more.
+    /// Says why a run does not match the plan any more.
     pub(super) fn change(&self, found: &FoundRun, filters: &Filters) -> Option<Failure> {
         let FoundRun { status, created } = found;
         let text = if self.created.as_ref().is_some_and(|listed| listed != created) {

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub(crate) struct Tls(TlsAcceptor);
 
 impl Tls {
-    /// Reads a certificate, with those that lead to its root, and its private key, both in PEM
+    /// Reads a certificate, with the chain to its root, and its private key, both in PEM
     /// format. The error says what is wrong, without the key.
     pub(crate) fn new(certificates: &[u8], key: &[u8]) -> Result<Self, String> {
         let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificates)

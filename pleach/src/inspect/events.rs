@@ -1,8 +1,9 @@
 //! Events of a system as values, for clients that follow them.
 
-use crate::events::{DeadLetter, DeadLetterReason, DecisionScope, Event, EventKinds, Lint, Recovery};
+use crate::events::{DeadLetter, DecisionScope, Event, EventKinds, Lint, Recovery};
 use crate::inspect::event_info::{DeadLetterDetails, DecisionDetails, EventInfo, FailureDetails};
 use crate::inspect::protocol::{EVENT_KINDS, EVENT_KINDS_DEFAULT, Failure};
+use crate::telemetry::dead_letters::reason_name;
 use pleach_core::{ActorPath, Cause, Exit, FailureInfo, METADATA_MAX, SupervisorDirective};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -79,20 +80,10 @@ impl DecisionDetails {
 
 impl DeadLetterDetails {
     fn of(letter: &DeadLetter) -> Self {
-        let reason = match letter.reason {
-            DeadLetterReason::Stopped => "stopped",
-            DeadLetterReason::Cancelled => "cancelled",
-            DeadLetterReason::Failed => "failed",
-            DeadLetterReason::DroppedNewest => "dropped_newest",
-            DeadLetterReason::DroppedOldest => "dropped_oldest",
-            DeadLetterReason::Conflated => "conflated",
-            DeadLetterReason::HandlerFailed => "handler_failed",
-            _ => "other",
-        };
         Self {
             message: shortened(letter.message.to_string(), MESSAGE_LEN_MAX),
             message_type: shortened(letter.message_type.to_string(), MESSAGE_LEN_MAX),
-            reason: reason.to_string(),
+            reason: reason_name(letter.reason).to_string(),
         }
     }
 }

@@ -123,7 +123,7 @@ impl Summary {
 }
 
 /// Returns the name of a reason in fields and labels.
-pub(super) fn reason_name(reason: DeadLetterReason) -> &'static str {
+pub(crate) fn reason_name(reason: DeadLetterReason) -> &'static str {
     match reason {
         DeadLetterReason::Stopped => "stopped",
         DeadLetterReason::Cancelled => "cancelled",

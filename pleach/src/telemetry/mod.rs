@@ -19,7 +19,7 @@
 //! 3. The logger holds no tree. Its timer holds it weakly, and no timer is set while nothing is
 //!    waiting to be written.
 
-mod dead_letters;
+pub(crate) mod dead_letters;
 #[cfg(any(feature = "metrics", feature = "spans"))]
 mod instruments;
 mod log;

@@ -53,7 +53,7 @@ pub(super) async fn page(api: &Arc<Api>, at: &MemberAt) -> Result<String, Failur
         if let Some(groups) = page.read(title, look(api, View::Failures(asked)).await) {
             note_missed(&mut page, title, &groups["missed"]);
             if let Some(since) = time_of(&groups["since"]) {
-                page.left_out(format!("{title} before {since}: nobody had asked this console about the process yet."));
+                page.left_out(format!("{title} before {since}: this console did not yet listen to the process."));
             }
             page.section(title, group_table(list(&groups["groups"])));
         }

@@ -1,4 +1,4 @@
-//! [`Probe`]: a store that counts what is read of it, and that fails or hangs when it is told to.
+//! [`Probe`]: a store that counts its reads, and fails or hangs on request.
 
 use super::fixture::AnyStore;
 use pleach::store::{
@@ -88,7 +88,7 @@ impl Probe {
         self.manner.is_overdue_at_once.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a call, and fails or hangs if it was told to.
+    /// Counts a call, and fails or hangs on request.
     async fn before(&self) -> Result<(), StoreError> {
         self.counts.calls.fetch_add(1, Ordering::Relaxed);
         if self.manner.hangs.load(Ordering::Relaxed) {

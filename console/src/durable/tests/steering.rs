@@ -111,17 +111,17 @@ async fn k4_cancel_ends_a_run_and_undoes_nothing(fixture: Fixture) {
     let graph = graphs::order(&done);
     asked(&fixture, &graph, "o", "Ghent").await;
     let worker = fixture.worker().graph(&graph).start().unwrap();
-    let cancel = json!({ "kind": "cancel", "run": "o", "cancel_reason": "nobody wants it" });
+    let cancel = json!({ "kind": "cancel", "run": "o", "cancel_reason": "ordered twice" });
     let (plan, outcome) = fixture.order(cancel).await;
     assert!(plan.is_destructive);
     assert_eq!(plan.will[0], "the run ends permanently, with the status cancelled");
     assert!(plan.will.contains(&"completed nodes are not undone: their work stays done".to_string()), "{plan:?}");
-    assert_eq!(plan.command.as_deref(), Some("pleach runs cancel runs.db o --reason 'nobody wants it'"));
+    assert_eq!(plan.command.as_deref(), Some("pleach runs cancel runs.db o --reason 'ordered twice'"));
     assert_eq!(outcome.outcome, "taken");
     let info = fixture.head("o").await;
     assert_eq!(info.status, RunStatus::Cancelled);
     let failure = info.failure.unwrap();
-    assert_eq!((failure.kind, failure.reason.contains("nobody wants it")), (FailureKind::Cancelled, true), "{failure:?}");
+    assert_eq!((failure.kind, failure.reason.contains("ordered twice")), (FailureKind::Cancelled, true), "{failure:?}");
     assert_eq!(done.taken(), ["charge of pay"], "no undo");
     stop(worker).await;
 }

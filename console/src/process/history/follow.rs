@@ -1,4 +1,4 @@
-//! The task that hears the events of a process, on a connection of its own, until nobody asks.
+//! The task that hears the events of a process, on a connection of its own, as long as views ask.
 
 use super::{History, Readiness, past, unix_micros};
 use crate::failure::Failure;
