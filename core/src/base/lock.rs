@@ -6,8 +6,10 @@
 //! 2. A thread never holds two locks at once.
 //!
 //! These rules keep the critical sections short, so spinning is the right way to wait:
-//! - With `std` a waiter spins 64 times and then yields its thread, in case the holder lost its
-//!   core.
+//! - With `std` a waiter backs off: it looks at the lock after 4 pauses, then after 8, and so on to
+//!   64. A look takes the cache line away from the holder, so a holder that uses the lock again and
+//!   again would get slower by every look. After that, the waiter yields its thread before each
+//!   look, in case the holder lost its core.
 //! - Without `std` the lock is a critical section. A spin lock would deadlock between an interrupt
 //!   and the thread that it interrupted.
 //! - Under loom it is loom's mutex, so that the models explore the code that the lock protects. The
@@ -34,9 +36,12 @@ mod spin {
     #[cfg(loom)]
     use loom::sync::atomic::{AtomicBool, Ordering};
 
-    /// How often a waiter checks the lock before it yields its thread.
+    /// How many pauses of the processor a waiter makes before its first look at the lock, and the
+    /// most between two looks before it yields its thread. They double from look to look.
     #[cfg(not(loom))]
-    const SPINS_MAX: u32 = 64;
+    const PAUSES_MIN: u32 = 4;
+    #[cfg(not(loom))]
+    const PAUSES_MAX: u32 = 64;
 
     pub(crate) struct Lock<T: ?Sized> {
         locked: AtomicBool,
@@ -81,30 +86,50 @@ mod spin {
 
     #[cold]
     fn acquire_slow(locked: &AtomicBool) {
+        let mut backoff = Backoff::new();
         loop {
-            wait_until_free(locked);
-            if locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            backoff.wait();
+            // The plain load first: an exchange that fails takes the cache line from the holder.
+            let is_free = !locked.load(Ordering::Relaxed);
+            if is_free && locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return;
             }
         }
     }
 
+    /// The waits between the looks of one waiter.
     #[cfg(not(loom))]
-    fn wait_until_free(locked: &AtomicBool) {
-        let mut spins = 0;
-        while locked.load(Ordering::Relaxed) {
-            if spins < SPINS_MAX {
-                spins += 1;
-                core::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
+    struct Backoff {
+        pauses: u32,
+    }
+
+    #[cfg(not(loom))]
+    impl Backoff {
+        fn new() -> Self {
+            Self { pauses: PAUSES_MIN }
+        }
+
+        fn wait(&mut self) {
+            if self.pauses > PAUSES_MAX {
+                return std::thread::yield_now();
             }
+            (0..self.pauses).for_each(|_| core::hint::spin_loop());
+            self.pauses *= 2;
         }
     }
 
     #[cfg(loom)]
-    fn wait_until_free(_locked: &AtomicBool) {
-        loom::thread::yield_now();
+    struct Backoff;
+
+    #[cfg(loom)]
+    impl Backoff {
+        fn new() -> Self {
+            Self
+        }
+
+        fn wait(&mut self) {
+            loom::thread::yield_now();
+        }
     }
 
     /// Releases the lock on drop, so a panic inside `with` does not leave it locked.
@@ -124,9 +149,10 @@ mod critical {
 
     pub(crate) struct Lock<T: ?Sized>(RefCell<T>);
 
-    // SAFETY: the value is borrowed only inside a critical section, so by one thread or interrupt
-    // at a time, and a borrow inside a borrow panics. Sharing the lock therefore moves the value
-    // between threads, which `T: Send` allows.
+    // SAFETY: the value is borrowed only inside a critical section, so by one thread, core or
+    // interrupt at a time: an implementation must exclude the other cores too (decision 66). A
+    // section nests on its own core, and there a borrow inside a borrow panics. Sharing the lock
+    // therefore moves the value between threads, which `T: Send` allows.
     unsafe impl<T: Send + ?Sized> Sync for Lock<T> {}
 
     impl<T> Lock<T> {

@@ -3,12 +3,14 @@
 //!
 //! Proves: A1 (the order of one sender), A2 (an accepted message is handled or becomes a dead
 //! letter, once, and the counts agree), A7 (stop, close and cancel), A9 (a receiver sleeps only
-//! while it has nothing to do). The receiver works like the loop of the cell.
+//! while it has nothing to do), A20 (many messages at once). The receiver works like the loop of
+//! the cell.
 
 use crate::mailbox::push::WhenFull;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::{Mailbox, control};
 use crate::models::{Received, Receiver, block_on, cell, explore, send_against_close, send_against_stop};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,6 +35,34 @@ fn loom_a1_a2_two_senders_against_a_parking_receiver() {
         let counts = cell.mailbox().any().counts();
         assert!(counts.is_settled() && counts.handled == 4, "{counts}");
         assert_eq!(cell.mailbox().any().len(), 0);
+    });
+}
+
+/// The messages of a part arrive in order, between those of another sender, and wake the receiver.
+#[test]
+fn loom_a20_part_against_a_sender_and_a_parking_receiver() {
+    explore(|| {
+        let cell = cell(Mailbox::bounded(8));
+        // The first message makes the credits for the part.
+        assert!(cell.mailbox().try_push(1).is_ok());
+        assert!(cell.mailbox().try_push(2).is_ok());
+        let to = Arc::clone(&cell);
+        let sender = thread::spawn(move || {
+            let mut part = VecDeque::from([3, 4]);
+            to.mailbox().push_part(&mut part);
+            part.into_iter().for_each(|message| assert!(to.mailbox().try_push(message).is_ok()));
+        });
+        let to = Arc::clone(&cell);
+        let other = thread::spawn(move || assert!(to.mailbox().try_push(5).is_ok()));
+        let mut receiver = Receiver::of(&cell);
+        (0..5).for_each(|_| assert_eq!(receiver.next(), Received::Message));
+        sender.join().unwrap();
+        other.join().unwrap();
+
+        receiver.handled.retain(|message| *message != 5);
+        assert_eq!(receiver.handled, [1, 2, 3, 4]);
+        let counts = cell.mailbox().any().counts();
+        assert!(counts.is_settled() && counts.handled == 5, "{counts}");
     });
 }
 

@@ -18,6 +18,7 @@
 
 pub(crate) mod actor;
 pub(crate) mod cancel;
+pub(crate) mod critical_section;
 pub(crate) mod dispatcher;
 pub(crate) mod exit;
 pub(crate) mod group;
