@@ -74,7 +74,9 @@ pub use actor::recipient::Recipient;
 pub use actor::recipient::ask::RecipientAsk;
 pub use actor::recipient::send::RecipientSend;
 pub use actor::reply::Reply;
+pub use actor::reserve::TimerError;
 pub use actor::send::Sending;
+pub use actor::send_all::Unsent;
 pub use actor::spawn::SpawnError;
 pub use actor::spawn_started::{SpawnStarted, SpawnStartedError};
 pub use actor::stash::{STASH_CAPACITY_DEFAULT, StashFull};
@@ -86,7 +88,7 @@ pub use base::catch::{catch as catch_panic, install as install_panic_hook};
 #[cfg(feature = "std")]
 pub use base::handler_faults::{HandlerFault, HandlerFaults};
 pub use base::reason::{BoxError, Reason};
-pub use base::runtime::{BoxFuture, Random, Runtime};
+pub use base::runtime::{BoxFuture, Random, Runtime, SleepSlot};
 pub use base::sync::{Arc, Weak};
 pub use base::time::Instant;
 pub use base::timeout::Elapsed;
@@ -108,6 +110,7 @@ pub use events::give_ups::GIVE_UPS_KEPT_MAX;
 pub use events::health_report::{HEALTH_REPORTS_MAX, HealthReport, Problem};
 pub use events::hub::{EventHub, ListenerHandle};
 pub use events::instrument::{HandledMessage, HandlerOutcome, HandlerSpan, Instrument, SendContext};
+pub use events::limit::{Limit, LimitReached, REFUSALS_KEPT_MAX, Refused};
 pub use events::signal::{Signal, Terminated};
 pub use events::subscription::{EventSubscription, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions};
 pub use group::builder::{ERRORS_KEPT_DEFAULT, GroupBuilder, PanicPolicy};
@@ -158,6 +161,7 @@ pub use tree::current::{identify_cores, runtime as current_runtime};
 pub use tree::facts::MemberKind;
 pub use tree::node::Running;
 pub use tree::observed::HealthLimits;
+pub use tree::reserve::SealError;
 pub use tree::sample::ActorSample;
 pub use tree::supervision::sink::{
     CompositeEscalationSink, CustomEscalationSink, EscalationSink, ParentSink, REFUSED_KEPT_MAX, RootEscalationSink,

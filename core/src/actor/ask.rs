@@ -7,10 +7,13 @@
 use crate::actor::cell::member::SendStart;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::reply::{Reply, ReplySlot};
-use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::runtime::Runtime;
+use crate::base::sleep::Sleep;
 use crate::base::sync::{Arc, unsize};
 use crate::events::event::{Event, EventKinds, Lint};
+use crate::events::limit::Limit;
 use crate::mailbox::Priority;
+use crate::mailbox::send_error::SendError;
 use crate::mailbox::slot::Slot;
 use crate::tree::current;
 use crate::tree::member::Member;
@@ -62,7 +65,7 @@ pub struct Ask<'a, M: Send + 'static, T, Q> {
 /// The part of an ask that only some need: those with a timeout, from inside an actor, or to a full
 /// mailbox.
 #[derive(Default)]
-struct AskDetails {
+pub(crate) struct AskDetails {
     timeout: AskTimeout,
     /// The key of the question while it waits for room.
     waiting: Option<u64>,
@@ -85,7 +88,7 @@ where
     /// The time starts when the future is first polled. After it, the ask fails with
     /// [`AskError::TimedOut`].
     pub fn timeout(mut self, wait: Duration) -> Self {
-        self.details.get_or_insert_default().timeout.set(wait);
+        ask_details(&mut self.details, self.to.any()).timeout.set(wait);
         self
     }
 
@@ -108,7 +111,10 @@ where
 
     #[inline]
     fn send_question(&mut self, question: Q, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
-        let slot = ReplySlot::new(cx.waker());
+        let slot = match self.to.any().is_reserved() {
+            false => ReplySlot::new(cx.waker()),
+            true => self.to.any().reserved_reply(cx.waker())?,
+        };
         add_wait_edge(&mut self.details, self.to, &slot, cx.waker())?;
         let message = question(Reply::to(&slot));
         self.slot = Some(slot);
@@ -149,6 +155,9 @@ impl AnyCell {
         match self.begin_send_slow(slot, Priority::NORMAL, waker) {
             Ok(SendStart::Accepted | SendStart::ReceiverBehind) => {}
             Ok(SendStart::Waits(key)) => details.get_or_insert_default().waiting = Some(key),
+            Err(SendError::CannotWait(..)) => {
+                return Err(AskError::LimitReached(self.node().limit_reached(Limit::WaitingSends, 0)));
+            }
             Err(_) => return Err(self.closed_to_asks()),
         }
         Ok(())
@@ -190,7 +199,7 @@ fn add_wait_edge<M: Send + 'static, T: Send + 'static>(
     match current::polled_with(waker) {
         Some(asker) => add_wait_edge_from(
             &asker,
-            details,
+            ask_details(details, to.any()),
             unsize!(Arc::clone(to) => dyn Member),
             unsize!(Arc::clone(slot) => dyn Unanswered),
         ),
@@ -198,13 +207,20 @@ fn add_wait_edge<M: Send + 'static, T: Send + 'static>(
     }
 }
 
+/// Returns the details of an ask to `to`.
+fn ask_details<'a>(details: &'a mut Option<Box<AskDetails>>, to: &AnyCell) -> &'a mut AskDetails {
+    if details.is_none() && to.is_reserved() {
+        *details = to.reserved_ask_details();
+    }
+    details.get_or_insert_default()
+}
+
 fn add_wait_edge_from(
     asker: &Arc<dyn Member>,
-    details: &mut Option<Box<AskDetails>>,
+    details: &mut AskDetails,
     target: Arc<dyn Member>,
     slot: Arc<dyn Unanswered>,
 ) -> Result<(), AskError> {
-    let details = details.get_or_insert_default();
     details.end_edge();
     let edge = Edge { target, wait: Wait::Answer(slot) };
     asker.begin_wait(edge.clone());
@@ -229,7 +245,7 @@ fn break_cycles(asker: &Arc<dyn Member>, details: &AskDetails, edge: &Edge) -> R
 #[derive(Default)]
 pub(crate) struct AskTimeout {
     limit: Option<Duration>,
-    sleep: Option<BoxFuture<'static, ()>>,
+    sleep: Option<Sleep>,
 }
 
 impl AskTimeout {
@@ -242,10 +258,10 @@ impl AskTimeout {
     }
 
     /// Ready with the error once the time has passed. Never ready without a limit.
-    pub(crate) fn poll(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<AskError> {
+    pub(crate) fn poll(&mut self, runtime: &Arc<dyn Runtime>, cx: &mut Context<'_>) -> Poll<AskError> {
         let Some(limit) = self.limit else { return Poll::Pending };
-        let sleep = self.sleep.get_or_insert_with(|| runtime.sleep_until(runtime.now() + limit));
-        sleep.as_mut().poll(cx).map(|()| AskError::TimedOut(limit))
+        let sleep = self.sleep.get_or_insert_with(|| Sleep::until(runtime, runtime.now() + limit));
+        Pin::new(sleep).poll(cx).map(|()| AskError::TimedOut(limit))
     }
 }
 
@@ -271,7 +287,9 @@ impl AskEdge {
     pub(crate) async fn point_to(&mut self, to: &Arc<dyn Member>) -> Result<(), AskError> {
         let asker = poll_fn(|cx| Poll::Ready(current::polled_with(cx.waker()))).await;
         match asker {
-            Some(asker) => add_wait_edge_from(&asker, &mut self.details, Arc::clone(to), Arc::clone(&self.slot)),
+            Some(asker) => {
+                add_wait_edge_from(&asker, self.details.get_or_insert_default(), Arc::clone(to), Arc::clone(&self.slot))
+            }
             None => Ok(()),
         }
     }
@@ -296,8 +314,14 @@ impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
     /// Ends all waits: withdraws a question that is not in the queue, and removes the wait edge.
     #[cold]
     fn end_wait(&mut self) {
-        if let Some(key) = self.details.take().and_then(|details| details.waiting) {
+        let Some(mut details) = self.details.take() else { return };
+        if let Some(key) = details.waiting.take() {
             self.to.any().mailbox().withdraw(key, &mut None::<M>);
+        }
+        if self.to.any().is_reserved() {
+            details.end_edge();
+            details.timeout = AskTimeout::default();
+            self.to.any().give_back(details);
         }
     }
 }
@@ -307,6 +331,9 @@ impl<M: Send + 'static, T, Q> Drop for Ask<'_, M, T, Q> {
     fn drop(&mut self) {
         if self.details.is_some() {
             self.end_wait();
+        }
+        if let Some(slot) = &self.slot {
+            slot.end();
         }
     }
 }
@@ -328,7 +355,7 @@ where
         let mut polled = this.poll_answer(cx);
         if let Some(details) = &mut this.details {
             if polled.is_pending() {
-                polled = details.timeout.poll(this.to.node().runtime(), cx).map(Err);
+                polled = details.timeout.poll(&this.to.node().tree().runtime, cx).map(Err);
             }
             if polled.is_ready() {
                 this.end_wait();

@@ -2,6 +2,7 @@
 
 use crate::actor::cell::factory::BoxTaskFactory;
 use crate::actor::cell::feed_and_copy::{AnyFeedAndCopy, FeedAndCopy};
+use crate::actor::reserve::AskReserve;
 use crate::actor::spawn_started::StartNotice;
 use crate::actor::stash::STASH_CAPACITY_DEFAULT;
 use crate::actor::{Actor, cell};
@@ -17,6 +18,7 @@ use crate::tree::supervision::sink::EscalationSink;
 use crate::tree::supervision::strategy::SupervisorStrategy;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::pin::Pin;
@@ -38,6 +40,8 @@ pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
 /// | [`retry`](Self::retry) | no retry of a failed message |
 /// | [`stash_capacity`](Self::stash_capacity) | 1,024 messages |
 /// | [`supervise`](Self::supervise), [`escalate_to`](Self::escalate_to) | as set for the system |
+/// | [`reserve_timers`](Self::reserve_timers) | 0; only for a sealed system |
+/// | [`reserve_asks`](Self::reserve_asks) | 0; only for a sealed system |
 /// | [`cancel_grace`](Self::cancel_grace) | none: a cancel drops the handler at its next await |
 ///
 /// # Examples
@@ -90,6 +94,9 @@ pub(crate) struct ActorOptions {
     pub(crate) start_notice: Option<Arc<StartNotice>>,
     /// The options that depend on the message type, if any is set.
     pub(crate) for_messages: Option<Box<dyn AnyMessageOptions>>,
+    /// How many timers, and which asks, a sealed system has room for.
+    pub(crate) timers_reserved: usize,
+    pub(crate) asks_reserved: Vec<AskReserve>,
 }
 
 /// Options that depend on the message type.
@@ -372,7 +379,7 @@ impl<A: Actor> Props<A> {
 }
 
 impl Settings {
-    fn options(&mut self) -> &mut ActorOptions {
+    pub(crate) fn options(&mut self) -> &mut ActorOptions {
         let options = self.options.get_or_insert_with(|| {
             Arc::new(ActorOptions {
                 retries_max: 0,
@@ -384,6 +391,8 @@ impl Settings {
                 cancel_grace: None,
                 start_notice: None,
                 for_messages: None,
+                timers_reserved: 0,
+                asks_reserved: Vec::new(),
             })
         });
         Arc::get_mut(options).expect("options are shared only once the actor is spawned")

@@ -53,7 +53,11 @@ pub struct Reply<T: Send + 'static> {
 }
 
 /// The place of one answer, shared by its `Reply` and the waiting ask.
-pub(super) struct ReplySlot<T>(Lock<AnswerState<T>>);
+pub(crate) struct ReplySlot<T> {
+    state: Lock<AnswerState<T>>,
+    /// A list of reserved slots refers to it too; see `reserve`.
+    is_reserved: bool,
+}
 
 /// The state of an ask. It is settled once, from `Waiting`; then the ask takes the answer out.
 enum AnswerState<T> {
@@ -81,7 +85,7 @@ impl<T: Send + 'static> Reply<T> {
 
     /// Returns true if the asker no longer waits for the answer.
     pub fn is_closed(&self) -> bool {
-        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1)
+        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1 + usize::from(slot.is_reserved))
     }
 }
 
@@ -112,7 +116,7 @@ impl<T: Send + 'static> Unanswered for ReplySlot<T> {
     }
 
     fn is_open(&self) -> bool {
-        self.0.with(|state| matches!(state, AnswerState::Waiting(_)))
+        self.state.with(|state| matches!(state, AnswerState::Waiting(_)))
     }
 }
 
@@ -131,12 +135,39 @@ impl<T> ReplySlot<T> {
     /// Creates a slot whose answer wakes `waker`.
     #[inline]
     pub(super) fn new(waker: &Waker) -> Arc<Self> {
-        Arc::new(Self(Lock::new(AnswerState::Waiting(waker.clone()))))
+        Arc::new(Self { state: Lock::new(AnswerState::Waiting(waker.clone())), is_reserved: false })
+    }
+
+    /// Creates a slot for several answers, one after the other.
+    pub(super) fn reserved() -> Arc<Self> {
+        Arc::new(Self { state: Lock::new(AnswerState::Failed(AskError::Dropped)), is_reserved: true })
+    }
+
+    /// Begins to wait for an answer, in a reserved slot that is not in use.
+    pub(super) fn begin(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let before = self.state.with(|state| core::mem::replace(state, AnswerState::Waiting(waker)));
+        drop(before);
+    }
+
+    /// The ask has ended. A reserved slot drops an answer that was not taken, and any later one;
+    /// any other slot is dropped with it.
+    #[inline]
+    pub(super) fn end(&self) {
+        if self.is_reserved {
+            self.discard();
+        }
+    }
+
+    #[cold]
+    fn discard(&self) {
+        let unused = self.state.with(|state| core::mem::replace(state, AnswerState::Failed(AskError::Dropped)));
+        drop(unused);
     }
 
     #[inline]
     fn settle(&self, answer: AnswerState<T>) {
-        let before = self.0.with(|state| match state {
+        let before = self.state.with(|state| match state {
             AnswerState::Waiting(_) => core::mem::replace(state, answer),
             _ => answer,
         });
@@ -148,7 +179,7 @@ impl<T> ReplySlot<T> {
     #[inline]
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Result<T, AskError>> {
         // The value taken out is dropped or used outside the lock.
-        let taken = self.0.with(|state| match state {
+        let taken = self.state.with(|state| match state {
             AnswerState::Waiting(known) => Err(known.will_wake(waker)),
             _ => Ok(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))),
         });
@@ -162,7 +193,7 @@ impl<T> ReplySlot<T> {
     /// Replaces the waker, or takes the answer if it has arrived meanwhile.
     #[cold]
     fn replace_waker(&self, waker: Waker) -> Poll<Result<T, AskError>> {
-        let (taken, unused) = self.0.with(|state| match state {
+        let (taken, unused) = self.state.with(|state| match state {
             AnswerState::Waiting(known) => (None, core::mem::replace(known, waker)),
             _ => (Some(core::mem::replace(state, AnswerState::Failed(AskError::Dropped))), waker),
         });

@@ -1,16 +1,26 @@
 //! [`Schedule`]: when the timers of an actor are due. It knows no message type, so it is compiled
 //! once for all actors.
 
-use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::runtime::Runtime;
+use crate::base::sleep::Sleep;
+use crate::base::sorted;
 use crate::base::sorted::SortedMap;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::work_count;
+use core::future::Future;
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 /// The key of a timer, for [`Context::cancel_timer`](crate::Context::cancel_timer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerKey(pub(super) u64);
+
+impl TimerKey {
+    /// The key of a timer that was not set.
+    pub(super) const NEVER: Self = Self(0);
+}
 
 /// When timers, and the receive timeout, are due.
 #[derive(Default)]
@@ -20,7 +30,7 @@ pub(super) struct Schedule {
     /// The due time of each timer, to find it by its key.
     due_at: SortedMap<TimerKey, Instant>,
     receive_timeout: Option<ReceiveTimeout>,
-    sleep: Option<(Instant, BoxFuture<'static, ()>)>,
+    sleep: Option<Sleep>,
 }
 
 /// The receive timeout: due when no message has arrived for a while.
@@ -35,6 +45,20 @@ impl Schedule {
     pub(super) fn add(&mut self, key: TimerKey, at: Instant, period: Option<Duration>) {
         self.due_at.insert(key, at);
         self.waiting.insert((at, key), period);
+    }
+
+    /// Reserves room for `timers` timers altogether.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        // A repeated timer that is due is in the tables twice for a moment.
+        sorted::reserve(&mut self.waiting, timers + 1);
+        sorted::reserve(&mut self.due_at, timers + 1);
+    }
+
+    /// Removes all timers and the receive timeout.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+        self.due_at.clear();
+        (self.receive_timeout, self.sleep) = (None, None);
     }
 
     /// Removes a timer. Returns false if it has fired for the last time.
@@ -84,15 +108,15 @@ impl Schedule {
     }
 
     /// Sleeps until the next due time. `Pending` without a waker if no timer is left.
-    pub(super) fn poll_sleep(&mut self, runtime: &dyn Runtime, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_sleep(&mut self, runtime: &Arc<dyn Runtime>, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.receive_timeout.as_ref().and_then(|timeout| timeout.due).map(|(at, _)| at);
         let next = self.waiting.keys().next().map(|(at, _)| *at).into_iter().chain(idle).min();
         let Some(next) = next else { return Poll::Pending };
-        let (at, sleep) = self.sleep.get_or_insert_with(|| (next, runtime.sleep_until(next)));
-        if *at != next {
-            (*at, *sleep) = (next, runtime.sleep_until(next));
+        let sleep = self.sleep.get_or_insert_with(|| Sleep::until(runtime, next));
+        if sleep.at() != next {
+            *sleep = Sleep::until(runtime, next);
         }
-        let polled = sleep.as_mut().poll(cx);
+        let polled = Pin::new(sleep).poll(cx);
         if polled.is_ready() {
             self.sleep = None;
         }

@@ -15,7 +15,9 @@ use crate::actor::Actor;
 use crate::actor::context::Context;
 use crate::actor::timer_schedule::{Schedule, TimerKey};
 use crate::base::runtime::Runtime;
+use crate::base::sorted;
 use crate::base::sorted::SortedMap;
+use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::mailbox::control;
 use crate::mailbox::slot::Batch;
@@ -51,7 +53,14 @@ impl<A: Actor> Context<A> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// In a [sealed](crate::System::seal) system without room for the timer, the message becomes a
+    /// dead letter. [`try_send_after`](Self::try_send_after) returns it instead.
     pub fn send_after(&self, wait: Duration, message: A::Msg) -> TimerKey {
+        self.try_send_after(wait, message).unwrap_or_else(|refused| self.lose_timer(refused))
+    }
+
+    pub(super) fn set_timer(&self, wait: Duration, message: A::Msg) -> TimerKey {
         let at = self.now() + wait;
         self.with_timers(|timers| timers.after(at, message))
     }
@@ -97,7 +106,14 @@ impl<A: Actor> Context<A> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// In a [sealed](crate::System::seal) system without room for the timer, it is not set;
+    /// [`try_send_every`](Self::try_send_every) says so.
     pub fn send_every(&self, period: Duration, message: impl FnMut() -> A::Msg + Send + 'static) -> TimerKey {
+        self.try_send_every(period, message).unwrap_or(TimerKey::NEVER)
+    }
+
+    pub(super) fn set_repeated_timer(&self, period: Duration, message: impl FnMut() -> A::Msg + Send + 'static) -> TimerKey {
         let now = self.now();
         self.with_timers(|timers| timers.every(now, period, Box::new(message)))
     }
@@ -134,7 +150,11 @@ pub(crate) trait AnyTimers: Send {
     fn is_empty(&self) -> bool;
     /// Returns how many timers are set, including the receive timeout.
     fn len(&self) -> usize;
+    /// Returns how many timers are set, without the receive timeout.
+    fn set(&self) -> usize;
     fn last_key(&self) -> u64;
+    /// Drops all timers, and keeps their memory. This is user code.
+    fn clear(&mut self);
 
     /// Puts due messages into `batch`, earliest last, where it is taken first. Returns `Pending` if
     /// nothing is due, and then the waker is set.
@@ -143,7 +163,7 @@ pub(crate) trait AnyTimers: Send {
     /// queued.
     fn poll(
         &mut self,
-        runtime: &dyn Runtime,
+        runtime: &Arc<dyn Runtime>,
         taken: usize,
         quiet: bool,
         batch: &mut dyn Batch,
@@ -174,6 +194,13 @@ impl<M> Timers<M> {
     /// Creates timers whose keys follow `last_key`: an actor uses no key twice.
     pub(crate) fn new(last_key: u64) -> Self {
         Self { schedule: Schedule::default(), sources: SortedMap::new(), last_key, idle: None, due: Vec::new() }
+    }
+
+    /// Reserves room for `timers` timers altogether, and the receive timeout.
+    pub(crate) fn reserve(&mut self, timers: usize) {
+        self.schedule.reserve(timers);
+        sorted::reserve(&mut self.sources, timers);
+        self.due.reserve_exact((timers + 1).saturating_sub(self.due.len()));
     }
 
     pub(crate) fn after(&mut self, at: Instant, message: M) -> TimerKey {
@@ -234,13 +261,24 @@ impl<M: Send + 'static> AnyTimers for Timers<M> {
         self.schedule.is_empty() && self.due.is_empty()
     }
 
+    fn set(&self) -> usize {
+        self.sources.len()
+    }
+
     fn last_key(&self) -> u64 {
         self.last_key
     }
 
+    fn clear(&mut self) {
+        self.schedule.clear();
+        self.idle = None;
+        self.sources.clear();
+        self.due.clear();
+    }
+
     fn poll(
         &mut self,
-        runtime: &dyn Runtime,
+        runtime: &Arc<dyn Runtime>,
         taken: usize,
         quiet: bool,
         batch: &mut dyn Batch,
@@ -255,7 +293,7 @@ impl<M: Send + 'static> AnyTimers for Timers<M> {
                 self.due.extend(self.idle.as_mut().map(|make| make()));
             }
             if !self.due.is_empty() {
-                core::mem::take(&mut self.due).into_iter().rev().for_each(|message| batch.push(&mut Some(message)));
+                self.due.drain(..).rev().for_each(|message| batch.push(&mut Some(message)));
                 return Poll::Ready(());
             }
             if self.schedule.poll_sleep(runtime, cx).is_pending() {

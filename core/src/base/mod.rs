@@ -11,6 +11,7 @@
 //! | `lock` | the only lock of this crate, with `unsafe` code |
 //! | `reason` | why user code failed |
 //! | `runtime` | the [`Runtime`](crate::Runtime) trait and seeded random numbers |
+//! | `sleep` | a sleep that is part of its owner |
 //! | `snapshot` | a value that is read and replaced as a whole |
 //! | `sorted` | maps and sets in order of their keys: trees, or vectors without `std` |
 //! | `sync` | atomics and shared pointers, for targets with and without compare-and-swap |
@@ -32,6 +33,7 @@ pub(crate) mod hash;
 pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod runtime;
+pub(crate) mod sleep;
 pub(crate) mod snapshot;
 pub(crate) mod sorted;
 pub(crate) mod sync;

@@ -35,6 +35,13 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// Returns a value for a place that has no reason. It needs no memory.
+    pub(crate) const fn none() -> Self {
+        Self::Panic { message: String::new(), location: None }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

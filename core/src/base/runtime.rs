@@ -9,9 +9,10 @@ use crate::base::handler_faults::HandlerFaults;
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use alloc::boxed::Box;
+use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::Waker;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 /// A boxed, pinned future that can be sent between threads.
@@ -83,8 +84,37 @@ pub trait Runtime: Send + Sync + 'static {
     /// Returns a future that completes once `now() >= at`.
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
 
+    /// Polls a sleep that its owner keeps, and may set again. Default: keeps a box of
+    /// [`sleep_until`](Self::sleep_until) in it.
+    ///
+    /// The built-in dispatcher overrides it, so that such a sleep allocates nothing.
+    fn poll_sleep(&self, sleep: &mut SleepSlot, cx: &mut Context<'_>) -> Poll<()> {
+        let at = sleep.at;
+        sleep.boxed.get_or_insert_with(|| self.sleep_until(at)).as_mut().poll(cx)
+    }
+
+    /// Forgets what [`poll_sleep`](Self::poll_sleep) has left in the runtime. Default: nothing is
+    /// left there.
+    fn end_sleep(&self, sleep: &mut SleepSlot) {
+        let _ = sleep;
+    }
+
+    /// Allocates what the present tasks will need to be woken and to sleep, because no further task
+    /// is expected; see [`System::seal`](crate::System::seal). Default: nothing.
+    fn reserve(&self) {}
+
     /// Returns a random number, from a source that a seed can fix.
     fn random(&self) -> u64;
+
+    /// Seeds the random numbers, from which the jitter of backoffs comes. Default: nothing, for
+    /// runtimes with a source of their own.
+    ///
+    /// The built-in dispatcher without a seed starts from the same numbers in every process.
+    /// Devices that shall not restart in step call this with a number of their own, such as the
+    /// serial number of the chip. The simulator ignores it: its seed replays the program.
+    fn seed_random(&self, seed: u64) {
+        let _ = seed;
+    }
 
     /// Returns the time of day as the time since 1970-01-01 UTC. Default: `None`, which means the
     /// clock of the machine.
@@ -108,6 +138,33 @@ pub trait Runtime: Send + Sync + 'static {
     /// A runtime with its own queue may put such a task before the others.
     fn wake_for_control(&self, waker: Waker) {
         waker.wake();
+    }
+}
+
+/// The end of a sleep, and its place in a runtime; for [`Runtime::poll_sleep`].
+///
+/// A runtime that wraps another one passes it on.
+pub struct SleepSlot {
+    pub(crate) at: Instant,
+    /// The key of its timer in a dispatcher. 0 without one.
+    pub(crate) key: u64,
+    boxed: Option<BoxFuture<'static, ()>>,
+}
+
+impl SleepSlot {
+    pub(crate) const fn until(at: Instant) -> Self {
+        Self { at, key: 0, boxed: None }
+    }
+
+    /// Returns the time at which the sleep ends.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl fmt::Debug for SleepSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SleepSlot").field("at", &self.at).finish_non_exhaustive()
     }
 }
 

@@ -342,9 +342,11 @@ impl Scheduler {
 
     /// Wakes every timer that is due at `now`. Returns whether any was due.
     fn fire(&self, now: Instant) -> bool {
-        let due = self.queue.with(|queue| queue.take_due(now));
-        let any = !due.is_empty();
-        wake_each(due);
+        let mut any = false;
+        while let Some(waker) = self.queue.with(|queue| queue.take_due(now)) {
+            any = true;
+            wake_each([waker]);
+        }
         any
     }
 

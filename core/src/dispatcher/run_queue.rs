@@ -3,8 +3,9 @@
 //! It is plain data behind the scheduler's lock. Its methods return wakers and tasks that the
 //! caller wakes or drops outside of that lock.
 
-use crate::base::runtime::Random;
-use crate::base::sorted::{SortedMap, take_first_while};
+use crate::base::runtime::{Random, SleepSlot};
+use crate::base::sorted;
+use crate::base::sorted::SortedMap;
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::base::wakers::{TakenWakers, Wakers};
@@ -16,6 +17,9 @@ use core::task::Waker;
 
 /// The numbers of observers are above this.
 const FIRST_OBSERVER: u64 = 1 << 63;
+
+/// How many timers of each task a sealed system has room for.
+const SLEEPS_PER_TASK: usize = 4;
 
 pub(super) struct RunQueue {
     pub(super) tasks: SortedMap<u64, Arc<SpawnedTask>>,
@@ -37,18 +41,6 @@ pub(super) struct RunQueue {
     observers: VecDeque<Ready>,
     timers: SortedMap<(Instant, u64), Waker>,
     last_timer: u64,
-}
-
-/// One sleep: its end, and its key once it is in the queue.
-pub(super) struct SleepTimer {
-    pub(super) at: Instant,
-    key: Option<u64>,
-}
-
-impl SleepTimer {
-    pub(super) fn at(at: Instant) -> Self {
-        Self { at, key: None }
-    }
 }
 
 impl RunQueue {
@@ -90,6 +82,14 @@ impl RunQueue {
             Ready::Task(_) if control && !self.seeded => self.control.push_back(ready),
             Ready::Task(_) => self.ready.push_back(ready),
         }
+    }
+
+    /// Reserves room for all present tasks to be ready, each with [`SLEEPS_PER_TASK`] timers.
+    pub(super) fn reserve(&mut self) {
+        let tasks = self.tasks.len();
+        self.ready.reserve(tasks.saturating_sub(self.ready.len()));
+        self.control.reserve(tasks.saturating_sub(self.control.len()));
+        sorted::reserve(&mut self.timers, tasks * SLEEPS_PER_TASK);
     }
 
     /// Returns the number of a new task. Observers have numbers of their own, so that they do not
@@ -153,27 +153,29 @@ impl RunQueue {
 
     /// Sets a timer that wakes `waker`. Returns the replaced waker for the caller to drop, and the
     /// drivers to wake if the timer is new and the earliest.
-    pub(super) fn set_timer(&mut self, timer: &mut SleepTimer, waker: Waker) -> (Option<Waker>, TakenWakers) {
-        let key = *timer.key.get_or_insert_with(|| {
+    pub(super) fn set_timer(&mut self, sleep: &mut SleepSlot, waker: Waker) -> (Option<Waker>, TakenWakers) {
+        if sleep.key == 0 {
             self.last_timer += 1;
-            self.last_timer
-        });
-        let timer_key = (timer.at, key);
+            sleep.key = self.last_timer;
+        }
+        let timer_key = (sleep.at, sleep.key);
         let replaced = self.timers.insert(timer_key, waker);
         let is_earliest = replaced.is_none() && self.timers.first_key_value().is_some_and(|(first, _)| *first == timer_key);
         (replaced, if is_earliest { self.drivers.take() } else { None })
     }
 
-    pub(super) fn drop_timer(&mut self, timer: &SleepTimer) -> Option<Waker> {
-        timer.key.and_then(|key| self.timers.remove(&(timer.at, key)))
+    pub(super) fn drop_timer(&mut self, sleep: &SleepSlot) -> Option<Waker> {
+        if sleep.key == 0 { None } else { self.timers.remove(&(sleep.at, sleep.key)) }
     }
 
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
-        take_first_while(&mut self.timers, |(at, _)| *at <= now)
+    /// Takes the first timer that is due.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Waker> {
+        self.next_timer().filter(|at| *at <= now)?;
+        self.timers.pop_first().map(|(_, waker)| waker)
     }
 
     /// Rejects further tasks and returns everything in the queue, for the caller to drop.

@@ -1,11 +1,11 @@
 //! The [`Runtime`] of a dispatcher: puts tasks and sleeps into its queue.
 
 use crate::base::lock::Lock;
-use crate::base::runtime::{BoxFuture, Runtime};
+use crate::base::runtime::{BoxFuture, Random, Runtime, SleepSlot};
 use crate::base::sync::{Arc, AtomicBool, Ordering};
 use crate::base::time::Instant;
 use crate::base::wakers::{discard, wake_all};
-use crate::dispatcher::run_queue::SleepTimer;
+use crate::dispatcher::run_queue::RunQueue;
 use crate::dispatcher::spawned_task::{FutureSlot, SpawnedTask};
 use crate::dispatcher::{Ready, Scheduler};
 use alloc::boxed::Box;
@@ -32,7 +32,19 @@ impl Runtime for DispatcherRuntime {
     }
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
-        Box::pin(Sleep { scheduler: Arc::clone(&self.0), timer: SleepTimer::at(at) })
+        Box::pin(Sleep { scheduler: Arc::clone(&self.0), slot: SleepSlot::until(at) })
+    }
+
+    fn poll_sleep(&self, sleep: &mut SleepSlot, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_sleep(sleep, cx)
+    }
+
+    fn reserve(&self) {
+        self.0.queue.with(RunQueue::reserve);
+    }
+
+    fn end_sleep(&self, sleep: &mut SleepSlot) {
+        self.0.end_sleep(sleep);
     }
 
     fn time_of_day(&self) -> Option<Duration> {
@@ -41,6 +53,12 @@ impl Runtime for DispatcherRuntime {
 
     fn random(&self) -> u64 {
         self.0.queue.with(|queue| queue.random.next_u64())
+    }
+
+    fn seed_random(&self, seed: u64) {
+        if self.0.clock.is_some() {
+            self.0.queue.with(|queue| queue.random = Random::seeded(seed));
+        }
     }
 
     fn wake_for_control(&self, waker: Waker) {
@@ -72,30 +90,73 @@ impl Scheduler {
     }
 }
 
+impl Scheduler {
+    fn poll_sleep(&self, sleep: &mut SleepSlot, cx: &mut Context<'_>) -> Poll<()> {
+        if sleep.at <= self.now() {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker().clone();
+        let (replaced, drivers) = self.queue.with(|queue| queue.set_timer(sleep, waker));
+        discard(replaced);
+        wake_all(drivers);
+        Poll::Pending
+    }
+
+    fn end_sleep(&self, sleep: &SleepSlot) {
+        if sleep.key != 0 {
+            discard(self.queue.with(|queue| queue.drop_timer(sleep)));
+        }
+    }
+}
+
+/// A boxed sleep of this dispatcher.
 struct Sleep {
     scheduler: Arc<Scheduler>,
-    timer: SleepTimer,
+    slot: SleepSlot,
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { scheduler, timer } = &mut *self;
-        if timer.at <= scheduler.now() {
-            return Poll::Ready(());
-        }
-        let waker = cx.waker().clone();
-        let (replaced, drivers) = scheduler.queue.with(|queue| queue.set_timer(timer, waker));
-        discard(replaced);
-        wake_all(drivers);
-        Poll::Pending
+        let Self { scheduler, slot } = &mut *self;
+        scheduler.poll_sleep(slot, cx)
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        let waker = self.scheduler.queue.with(|queue| queue.drop_timer(&self.timer));
-        discard(waker);
+        self.scheduler.end_sleep(&self.slot);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::base::time::Instant;
+    use crate::dispatcher::{Clock, Dispatcher};
+    use alloc::vec::Vec;
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+    }
+
+    fn numbers(dispatcher: &Dispatcher, seed: Option<u64>) -> Vec<u64> {
+        let runtime = dispatcher.runtime();
+        seed.into_iter().for_each(|seed| runtime.seed_random(seed));
+        (0..3).map(|_| runtime.random()).collect()
+    }
+
+    #[test]
+    fn d3_each_device_has_the_jitter_of_its_seed() {
+        let numbers_on_a_board = |seed| numbers(&Dispatcher::new(Still), seed);
+        assert_eq!(numbers_on_a_board(None), numbers_on_a_board(None));
+        assert_ne!(numbers_on_a_board(Some(1)), numbers_on_a_board(Some(2)));
+        assert_eq!(numbers_on_a_board(Some(2)), numbers_on_a_board(Some(2)));
+        let simulated = |seed| numbers(&Dispatcher::seeded(7), seed);
+        assert_eq!(simulated(Some(1)), simulated(None), "the seed of the simulator stays");
     }
 }

@@ -8,6 +8,24 @@ use core::ops::AddAssign;
 /// Whenever no message is queued or being handled, `accepted == handled + failed + dead_lettered`.
 /// Otherwise the difference is [`open`](Self::open). On 32-bit targets the counts of one live actor
 /// wrap around at 2^32.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| (), |(), n: u32| if n > 0 { Ok(()) } else { Err("zero") });
+/// let till = system.spawn("till", props)?;
+/// till.tell(1)?;
+/// till.tell(0)?;
+/// till.close();
+/// till.exited().await;
+/// assert_eq!(till.counts(), Counts { accepted: 2, handled: 1, failed: 1, dead_lettered: 0 });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {

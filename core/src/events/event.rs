@@ -2,6 +2,7 @@
 
 use crate::events::cause::Exit;
 use crate::events::failure::FailureInfo;
+use crate::events::limit::LimitReached;
 use crate::ids::path::ActorPath;
 use crate::supervise::decide::SupervisorDirective;
 use alloc::borrow::Cow;
@@ -120,7 +121,7 @@ impl EventKinds {
     pub const LIFECYCLE: Self = Self(1 << 3);
     /// All likely mistakes: [`Event::Lint`]. This includes the timing of
     /// [`LONG_HANDLERS`](Self::LONG_HANDLERS).
-    pub const LINTS: Self = Self(Self::LONG_HANDLERS.0 | Self::MAILBOXES.0 | Self::WAIT_CYCLES.0);
+    pub const LINTS: Self = Self(Self::LONG_HANDLERS.0 | Self::MAILBOXES.0 | Self::WAIT_CYCLES.0 | Self::LIMITS.0);
     /// Handlers that take long: [`Lint::LongHandler`]. Handlers are timed while at least one
     /// listener wants these.
     pub const LONG_HANDLERS: Self = Self(1 << 4);
@@ -128,6 +129,8 @@ impl EventKinds {
     pub const MAILBOXES: Self = Self(1 << 8);
     /// Cycles of members that wait for each other: [`Lint::AskCycle`] and [`Lint::SendCycle`].
     pub const WAIT_CYCLES: Self = Self(1 << 9);
+    /// What a sealed system refuses: [`Lint::LimitReached`].
+    pub const LIMITS: Self = Self(1 << 12);
     /// The end of what a lint reported: [`Event::Recovered`]. Only lints that a listener wants are
     /// followed.
     pub const RECOVERIES: Self = Self(1 << 10);
@@ -139,7 +142,7 @@ impl EventKinds {
     /// [`LINTS`](Self::LINTS), because a sampler runs while a listener wants these and actors work.
     pub const STUCK_HANDLERS: Self = Self(1 << 11);
     /// Every kind except [`STUCK_HANDLERS`](Self::STUCK_HANDLERS), including kinds added later.
-    pub const ALL: Self = Self((1 << 11) - 1);
+    pub const ALL: Self = Self(((1 << 11) - 1) | Self::LIMITS.0);
 
     /// Returns whether this set contains every kind of `other`.
     pub const fn contains(self, other: Self) -> bool {
@@ -176,6 +179,7 @@ impl fmt::Debug for EventKinds {
             (Self::LONG_HANDLERS, "LONG_HANDLERS"),
             (Self::MAILBOXES, "MAILBOXES"),
             (Self::WAIT_CYCLES, "WAIT_CYCLES"),
+            (Self::LIMITS, "LIMITS"),
             (Self::RECOVERIES, "RECOVERIES"),
             (Self::STUCK_HANDLERS, "STUCK_HANDLERS"),
             (Self::DECISIONS, "DECISIONS"),
@@ -269,6 +273,8 @@ pub enum DeadLetterReason {
     Conflated,
     /// Its handler failed, and the `Props` turn failed messages into dead letters.
     HandlerFailed,
+    /// It was for a timer of an actor of a sealed system, which has no room for one more.
+    NoTimer,
 }
 
 impl DeadLetterReason {
@@ -321,6 +327,9 @@ pub enum Lint {
         /// How long the handler has been running, at least.
         running_for: Duration,
     },
+    /// A member of a sealed system needs more than was reserved, and was refused. Reported once for
+    /// each member and limit; [`System::refusals`](crate::System::refusals) counts them all.
+    LimitReached(LimitReached),
 }
 
 /// The end of what a [`Lint`] reported; part of [`Event::Recovered`].

@@ -104,6 +104,31 @@ impl FailureInfo {
         }))
     }
 
+    /// Uses the record of an earlier failure of the same member again. Returns the reason if
+    /// another owner still has that record.
+    pub(crate) fn used_again(mut self, incarnation: u32, reason: Reason, at: Instant) -> Result<Self, Reason> {
+        let Some(record) = Arc::get_mut(&mut self.0).filter(|record| record.stage == EscalationStage::Initial) else {
+            return Err(reason);
+        };
+        let Some(last_reason) = Arc::get_mut(&mut record.reason) else { return Err(reason) };
+        let metadata = match reason {
+            Reason::Error(error) => {
+                let (error, metadata) = AnnotatedError::split(error);
+                *last_reason = Reason::Error(error);
+                metadata
+            }
+            panic => {
+                *last_reason = panic;
+                BTreeMap::new()
+            }
+        };
+        (record.incarnation, record.at, record.metadata) = (incarnation, at, metadata);
+        (record.restarts, record.window) = (0, Duration::ZERO);
+        (record.restart_limit, record.restart_delay) = (None, None);
+        (record.message, record.message_type) = (None, None);
+        Ok(self)
+    }
+
     /// Creates a failure without a running system, to unit-test a strategy or a sink.
     ///
     /// It has id 0, incarnation 0, no restarts and time zero. The `with_…` methods change these.

@@ -13,6 +13,7 @@
 //! | `event` | the event type and its kinds |
 //! | `instrument` | code around the messages of chosen actors, for spans and timing |
 //! | `hub`, `subscription` | the listeners of a tree; the bounded queue of one subscriber |
+//! | `limit` | what a sealed system refuses |
 //! | `signal` | what an actor's `signal` hook receives |
 
 pub(crate) mod annotated;
@@ -24,5 +25,6 @@ pub(crate) mod give_ups;
 pub(crate) mod health_report;
 pub(crate) mod hub;
 pub(crate) mod instrument;
+pub(crate) mod limit;
 pub(crate) mod signal;
 pub(crate) mod subscription;

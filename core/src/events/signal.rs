@@ -5,6 +5,41 @@ use crate::events::failure::FailureInfo;
 use crate::ids::path::{ActorId, ActorPath};
 
 /// A notification that an actor receives in its `signal` hook, outside of its mailbox.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// struct Parent;
+///
+/// impl Actor for Parent {
+///     type Msg = ();
+///     type Error = pleach::BoxError;
+///
+///     async fn handle(&mut self, (): (), cx: &mut Context<Self>) -> Result<(), Self::Error> {
+///         let props = Props::from_fn(|| (), |(), _: u32| Ok::<(), pleach::BoxError>(()));
+///         let child = cx.spawn("child", props)?; // a parent watches its children
+///         child.stop();
+///         Ok(())
+///     }
+///
+///     async fn signal(&mut self, signal: Signal, cx: &mut Context<Self>) -> Result<(), Self::Error> {
+///         if let Signal::Terminated(_) = signal {
+///             cx.stop();
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("app")?;
+/// let parent = system.spawn("parent", Props::new(|| Parent))?;
+/// parent.tell(())?;
+/// assert_eq!(parent.exited().await, Exit::Stopped);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Signal {

@@ -248,6 +248,9 @@ impl<T: Send + 'static> Group<T> {
     ///
     /// The group exits and leaves the tree when it is closed or cancelled and its last task has
     /// ended. Its results can still be read after that.
+    ///
+    /// Other handles call this method `any`. A group is a stream, where `StreamExt::any` would be
+    /// called instead.
     pub fn any_ref(&self) -> AnyRef {
         AnyRef { member: self.executor.member() }
     }

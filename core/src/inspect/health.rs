@@ -120,6 +120,18 @@ pub enum HealthReason {
         #[cfg_attr(feature = "serde", serde(rename = "for_us", with = "crate::inspect::serde_impls::micros"))]
         reported_for: Duration,
     },
+    /// A sealed system refused something, because it was not reserved. It stays.
+    LimitReached {
+        /// The member that has no more room.
+        path: ActorPath,
+        /// What it has no more room for, and what to do.
+        text: String,
+        /// How often it was refused.
+        times: u64,
+        /// How long ago it happened last.
+        #[cfg_attr(feature = "serde", serde(rename = "ago_us", with = "crate::inspect::serde_impls::micros"))]
+        ago: Duration,
+    },
     /// Further reasons that are not listed.
     More {
         /// How many reasons are left out.
@@ -198,6 +210,7 @@ impl HealthReason {
             Self::HandlerStuck { .. } => "it handles nothing else".into(),
             Self::UnhandledFailures { .. } => "what failed is not restarted".into(),
             Self::Reported { blocks_readiness: true, .. } => "the system is not ready for work".into(),
+            Self::LimitReached { .. } => "what it needed was refused".into(),
             Self::Reported { .. } | Self::More { .. } | Self::Unknown => return None,
         })
     }
@@ -218,6 +231,7 @@ impl HealthReason {
             Self::UnhandledFailures { .. } => "set `on_root_failure`, or read `take_escalations`".into(),
             Self::Reported { advice, .. } if advice.is_empty() => return None,
             Self::Reported { advice, .. } => advice.clone().into(),
+            Self::LimitReached { .. } => "handle the error, or reserve more".into(),
             Self::More { .. } => "list the tree to see them".into(),
             Self::Unknown => "use a newer version to read it".into(),
         })
@@ -247,6 +261,9 @@ impl HealthReason {
                 write!(f, "{count} {failures} reached the root and nothing handled them, first {origin}: {reason}")
             }
             Self::Reported { source, text, .. } => write!(f, "{source}: {text}"),
+            Self::LimitReached { text, times, ago, .. } => {
+                write!(f, "{text} (refused {times} times, last {} ago)", Short(*ago))
+            }
             Self::More { count } => write!(f, "{count} further problems are not listed"),
             Self::Unknown => f.write_str("a problem of a kind that this version does not know"),
         }

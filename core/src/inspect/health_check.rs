@@ -59,6 +59,14 @@ fn kept_reasons(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> Vec<Health
         blocks_readiness: open.problem.is_blocking(),
         reported_for: now.since(open.since),
     }));
+    let (refused, refused_left_out) = tree.seal.refused();
+    reasons.extend(refused.into_iter().map(|refused| HealthReason::LimitReached {
+        path: refused.limit.member.clone(),
+        text: refused.limit.to_string(),
+        times: refused.times,
+        ago: now.since(refused.last),
+    }));
+    let left_out = left_out + refused_left_out;
     if dropped + left_out > 0 {
         reasons.push(HealthReason::More { count: dropped + left_out });
     }
@@ -96,7 +104,10 @@ fn runs_again(member: &Arc<dyn Member>, give_up: &GiveUp) -> bool {
 /// and how many do not fit.
 fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<HealthReason>, u64) {
     // The suspects stay in the list meanwhile, for a call that comes at the same time.
-    let (position, before) = tree.observed.sweep.with(|sweep| (sweep.position.take(), sweep.suspects.clone()));
+    let (position, before) = tree.observed.sweep.with(|sweep| {
+        let sweep = sweep.get_or_insert_default();
+        (sweep.position.take(), sweep.suspects.clone())
+    });
     let mut look = Look { tree, now, suspects: SortedMap::new(), reasons: Vec::new(), left_out: 0 };
     for member in before.values().filter_map(Weak::upgrade) {
         if member.node().exit().is_none() {
@@ -122,6 +133,7 @@ fn look_at_members(root: &Arc<dyn Member>, tree: &Tree, now: Instant) -> (Vec<He
     }
     let Look { suspects, reasons, left_out, .. } = look;
     tree.observed.sweep.with(|sweep| {
+        let sweep = sweep.get_or_insert_default();
         sweep.position = next;
         // Only what this call has looked at changes. At most twice the limit, if calls come at the
         // same time.

@@ -59,9 +59,15 @@ pub(crate) trait MessageStore: Send {
     /// Moves the oldest messages into `batch`, which must be empty: a full chunk of the backlog,
     /// one message of the lanes, or the whole chunk, whose length is stored.
     fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken;
+    /// Returns the largest capacity for which `reserve` can allocate memory.
+    fn capacity_max(&self, lanes: u8) -> usize;
+    /// Reserves memory for `capacity` messages twice: for the queue, and for the batch of the
+    /// receiver, which also takes `more` messages of its own.
+    fn reserve(&mut self, capacity: usize, more: usize, lanes: u8);
     /// Before the receiver goes idle: keeps one small chunk, so that a single message allocates
-    /// nothing. The rest stays in `batch`, for the caller to free outside the lock.
-    fn keep_small_chunk(&mut self, batch: &mut dyn Batch);
+    /// nothing. The rest stays in `batch`, for the caller to free outside the
+    /// lock. Returns false if all memory is reserved, and the batch keeps its own.
+    fn keep_small_chunk(&mut self, batch: &mut dyn Batch) -> bool;
 }
 
 /// Where a message goes in the queue.
@@ -97,6 +103,8 @@ struct ColdMessages<M> {
     backlog: VecDeque<Vec<M>>,
     /// One queue for each priority, lowest first.
     lanes: Vec<VecDeque<M>>,
+    /// In a sealed system, memory for the first batch. No memory is freed there.
+    reserved: Option<Vec<M>>,
 }
 
 impl<M> Messages<M> {
@@ -112,6 +120,7 @@ impl<M> Messages<M> {
             Box::new(ColdMessages {
                 backlog: VecDeque::new(),
                 lanes: core::iter::repeat_with(VecDeque::new).take(usize::from(lanes)).collect(),
+                reserved: None,
             })
         })
     }
@@ -213,7 +222,12 @@ impl<M: Send + 'static> MessageStore for Messages<M> {
     }
 
     fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken {
-        let Some(batch) = batch.as_any_mut().downcast_mut() else { return Taken::Nothing };
+        let Some(batch) = batch.as_any_mut().downcast_mut::<Vec<M>>() else { return Taken::Nothing };
+        if batch.capacity() == 0
+            && let Some(reserved) = self.cold.as_mut().and_then(|cold| cold.reserved.as_mut())
+        {
+            core::mem::swap(batch, reserved);
+        }
         if self.cold.is_some() && self.take_batch_cold(batch) {
             return Taken::Cold;
         }
@@ -225,8 +239,25 @@ impl<M: Send + 'static> MessageStore for Messages<M> {
         Taken::Chunk
     }
 
-    fn keep_small_chunk(&mut self, batch: &mut dyn Batch) {
-        let Some(batch) = batch.as_any_mut().downcast_mut::<Vec<M>>() else { return };
+    fn capacity_max(&self, lanes: u8) -> usize {
+        if lanes == 0 { chunk_len_max::<M>() } else { CHUNK_MAX }
+    }
+
+    fn reserve(&mut self, capacity: usize, more: usize, lanes: u8) {
+        let room = capacity + more + 1;
+        if lanes == 0 {
+            self.chunk.reserve_exact(room.saturating_sub(self.chunk.len()));
+        }
+        let cold = self.cold(lanes);
+        cold.lanes.iter_mut().for_each(|lane| lane.reserve_exact(room.saturating_sub(lane.len())));
+        cold.reserved.get_or_insert_with(|| Vec::with_capacity(room));
+    }
+
+    fn keep_small_chunk(&mut self, batch: &mut dyn Batch) -> bool {
+        if self.cold.as_ref().is_some_and(|cold| cold.reserved.is_some()) {
+            return false;
+        }
+        let Some(batch) = batch.as_any_mut().downcast_mut::<Vec<M>>() else { return false };
         if !keeps_chunk::<M>(self.chunk.capacity()) || self.chunk.capacity() == 0 {
             core::mem::swap(&mut self.chunk, batch);
         }
@@ -235,6 +266,7 @@ impl<M: Send + 'static> MessageStore for Messages<M> {
             // message.
             self.chunk = Vec::new();
         }
+        true
     }
 }
 

@@ -3,12 +3,14 @@
 
 use crate::base::sync::Ordering;
 use crate::base::wakers;
+use crate::ids::path::ActorPath;
 use crate::mailbox::control;
 use crate::mailbox::control::PollState;
 use crate::mailbox::messages::Taken;
 use crate::mailbox::queue::{AnyQueue, QueueOf};
 use crate::mailbox::queue_state::{AnyQueueState, ReceiverState};
 use crate::mailbox::slot::Batch;
+use crate::tree::reserve::SealError;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
@@ -64,7 +66,7 @@ impl<U: Default, H> AnyQueue<U, H> {
     /// parks the receiver.
     pub(crate) fn refill(&self, batch: &mut dyn Batch, may_park: bool, waker: &Waker) -> Poll<Refill> {
         loop {
-            let (mut replaced, mut old_context) = (None, None);
+            let (mut replaced, mut old_context, mut frees) = (None, None, true);
             let found = self.state.with(|state| {
                 match state.messages.take_batch(batch, &mut state.last_batch_len) {
                     Taken::Nothing => {}
@@ -78,7 +80,7 @@ impl<U: Default, H> AnyQueue<U, H> {
                 }
                 let next = self.without_message(state, may_park);
                 if let WithoutMessage::Park = next {
-                    state.messages.keep_small_chunk(batch);
+                    frees = state.messages.keep_small_chunk(batch);
                     state.refresh_credits(&self.taken, &self.control_word);
                     replaced = state.store_waker(waker);
                 }
@@ -96,7 +98,9 @@ impl<U: Default, H> AnyQueue<U, H> {
                 Some(WithoutMessage::Ended) => return Poll::Ready(Refill::Ended),
                 Some(WithoutMessage::AdmitSends) => self.admit(),
                 Some(WithoutMessage::Park) => {
-                    batch.free();
+                    if frees {
+                        batch.free();
+                    }
                     return Poll::Pending;
                 }
                 Some(WithoutMessage::CheckAgain) => return Poll::Pending,
@@ -233,6 +237,26 @@ impl<U: Default, H> AnyQueue<U, H> {
         let waits = self.state.with(|state| state.receiver == ReceiverState::InHandler);
         let runs = waits || self.poll_state() != PollState::Outside;
         runs.then(|| (self.taken(), self.handled.load(Ordering::Relaxed)))
+    }
+
+    /// Checks whether memory for as many messages as the capacity allows can be reserved.
+    pub(crate) fn check_capacity(&self, path: impl Fn() -> ActorPath) -> Result<(), SealError> {
+        let (capacity, capacity_max) = self.state.with(|state| (state.capacity, state.messages.capacity_max(state.lanes)));
+        match capacity as usize {
+            _ if capacity == u32::MAX => Err(SealError::UnboundedMailbox { path: path() }),
+            capacity if capacity > capacity_max => Err(SealError::MailboxTooLarge { path: path(), capacity, capacity_max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reserves that memory, and room for the messages of `timers` timers of the receiver. The
+    /// capacity was checked.
+    pub(crate) fn reserve_memory(&self, timers: usize) {
+        self.state.with(|state| {
+            let capacity = state.capacity as usize;
+            state.messages.reserve(capacity, timers, state.lanes);
+            state.refresh_credits(&self.taken, &self.control_word);
+        });
     }
 
     /// Returns how many messages may be queued.

@@ -1,6 +1,7 @@
 //! [`SendError`]: why a message was not accepted. It returns the message.
 
 use crate::events::cause::Cause;
+use crate::ids::path::ActorId;
 use core::fmt;
 
 /// The error of a send: the message was not accepted, and this returns it.
@@ -30,6 +31,8 @@ pub enum SendError<M> {
     Full(M),
     /// The actor has ended, or it was closed and accepts no more messages.
     Closed(M),
+    /// The mailbox of this actor is full, and its system is sealed: no send can wait for room.
+    CannotWait(M, ActorId),
     /// The token passed to `or_cancel` was cancelled while the send waited for room.
     Cancelled(M, Cause),
     /// The message has a priority, but the mailbox has none. Enable them with
@@ -41,7 +44,11 @@ impl<M> SendError<M> {
     /// Returns the message that was not accepted.
     pub fn into_message(self) -> M {
         match self {
-            Self::Full(message) | Self::Closed(message) | Self::NoPriorities(message) | Self::Cancelled(message, _) => message,
+            Self::Full(message)
+            | Self::Closed(message)
+            | Self::NoPriorities(message)
+            | Self::Cancelled(message, _)
+            | Self::CannotWait(message, _) => message,
         }
     }
 
@@ -52,6 +59,7 @@ impl<M> SendError<M> {
             Self::Closed(_) => SendError::Closed(()),
             Self::Cancelled(_, cause) => SendError::Cancelled((), cause),
             Self::NoPriorities(_) => SendError::NoPriorities(()),
+            Self::CannotWait(_, actor) => SendError::CannotWait((), actor),
         }
     }
 }
@@ -64,6 +72,7 @@ impl SendError<()> {
             Self::Closed(()) => SendError::Closed(message),
             Self::Cancelled((), cause) => SendError::Cancelled(message, cause),
             Self::NoPriorities(()) => SendError::NoPriorities(message),
+            Self::CannotWait((), actor) => SendError::CannotWait(message, actor),
         }
     }
 }
@@ -73,6 +82,12 @@ impl<M> fmt::Display for SendError<M> {
         match self {
             Self::Full(_) => f.write_str("the mailbox is full: wait with `send`, or set a larger capacity or an overflow rule"),
             Self::Closed(_) => f.write_str("the actor has ended or accepts no more messages"),
+            Self::CannotWait(_, actor) => {
+                write!(
+                    f,
+                    "the mailbox of actor {actor} is full, and the system is sealed, so no send can wait: try again later"
+                )
+            }
             Self::Cancelled(_, cause) => write!(f, "the send was cancelled while it waited for room: {cause}"),
             Self::NoPriorities(_) => f.write_str("the mailbox has no priorities: enable them with `Mailbox::prioritised`"),
         }
@@ -85,6 +100,7 @@ impl<M> fmt::Debug for SendError<M> {
         match self {
             Self::Full(_) => f.write_str("Full(..)"),
             Self::Closed(_) => f.write_str("Closed(..)"),
+            Self::CannotWait(_, actor) => write!(f, "CannotWait(.., {actor:?})"),
             Self::Cancelled(_, cause) => write!(f, "Cancelled(.., {cause:?})"),
             Self::NoPriorities(_) => f.write_str("NoPriorities(..)"),
         }

@@ -12,11 +12,13 @@
 //! | `builder` | [`SystemBuilder`]: options and defaults |
 //! | `shutdown` | the time limit of a shutdown, and its errors |
 //! | `root_context` | [`RootContext`]: the non-owning handle |
+//! | `seal` | the end of start-up: a system that allocates nothing more |
 //! | `mount` | a system as a child of another system's scope |
 
 pub(crate) mod builder;
 pub(crate) mod mount;
 pub(crate) mod root_context;
+pub(crate) mod seal;
 pub(crate) mod shutdown;
 
 use crate::actor::actor_ref::ActorRef;

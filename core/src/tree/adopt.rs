@@ -1,6 +1,7 @@
 //! Adds a member to the tree: a new node below a parent, or a [`Refusal`].
 
 use crate::base::sync::Arc;
+use crate::events::limit::{Limit, LimitReached};
 use crate::ids::name::{Name, NameError};
 use crate::ids::path::ActorPath;
 use crate::tree::Tree;
@@ -25,6 +26,8 @@ pub enum Refusal {
     },
     /// The mailbox has capacity 0, so it could never accept a message.
     ZeroCapacity,
+    /// The system is sealed: it starts no further member.
+    LimitReached(LimitReached),
     /// The parent is shutting down or has ended.
     ShuttingDown {
         /// The path of the parent.
@@ -42,6 +45,7 @@ impl fmt::Display for Refusal {
                     "name {name:?} is taken: {parent} has a live child with this name; choose another name, or wait for its exit"
                 )
             }
+            Self::LimitReached(reached) => write!(f, "{reached}"),
             Self::ZeroCapacity => f.write_str("mailbox capacity is 0: set it to at least 1"),
             Self::ShuttingDown { parent } => write!(f, "{parent} is shutting down or has ended, so it starts no further child"),
         }
@@ -60,6 +64,9 @@ impl From<NameError> for Refusal {
 #[inline(always)]
 pub(crate) fn new_node(tree: &Tree, parent: &Arc<dyn Member>, name: Option<&str>) -> Result<Node, Refusal> {
     name.map_or(Ok(()), Name::check)?;
+    if tree.seal.is_sealed() {
+        return Err(Refusal::LimitReached(parent.node().refuse(Limit::Members, 0)));
+    }
     let id = tree.next_id();
     let parent = NodeParent::Member(Arc::clone(parent));
     Ok(Node::new(parent, id, name.map_or(Name::generated(id), Name::unchecked)))

@@ -25,6 +25,7 @@ use crate::events::failure::FailureInfo;
 use crate::events::signal::Signal;
 use crate::tree::facts::MemberFacts;
 use crate::tree::node::Node;
+use crate::tree::reserve::SealError;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailureStep};
 use crate::tree::waits::edges::{Awaited, WaitEdges};
@@ -73,6 +74,14 @@ pub(crate) trait Member: SupervisedMember + WaitingMember + ObservedMember + Any
         self.stop_with(this, StopMode::Stop);
         Progress::Pending
     }
+
+    /// Checks whether all that the member will need can be allocated. Default: it can.
+    fn check_reserve(&self) -> Result<(), SealError> {
+        Ok(())
+    }
+
+    /// Allocates what the member will need, because its system is being sealed. Default: nothing.
+    fn reserve(&self) {}
 
     /// Returns the message counts of this member. Default: zero, for members without messages.
     fn counts(&self) -> Counts {

@@ -11,6 +11,7 @@
 //! | `token`, `cancel_grace` | cancellation: tokens, and the time that a cancelled future may use |
 //! | `current` | which member is being polled on this thread or core |
 //! | `task` | a future that runs as a member |
+//! | `reserve` | what is allocated when a system is sealed, and refusals |
 //! | `facts`, `observed` | what members tell an observer; what observers have seen before |
 //! | `walk` | visits a subtree in steps, and continues later |
 //! | `waits` | the wait-for graph and its cycles |
@@ -32,6 +33,7 @@ pub(crate) mod lineage;
 pub(crate) mod member;
 pub(crate) mod node;
 pub(crate) mod observed;
+pub(crate) mod reserve;
 pub(crate) mod sample;
 pub(crate) mod supervision;
 pub(crate) mod task;
@@ -52,6 +54,7 @@ use crate::events::give_ups::GiveUps;
 use crate::events::health_report::HealthReports;
 use crate::events::hub::Events;
 use crate::events::instrument::Instrument;
+use crate::events::limit::Seal;
 use crate::ids::path::ActorId;
 use crate::tree::member::Member;
 use crate::tree::observed::{HealthLimits, Observed};
@@ -81,6 +84,8 @@ pub(crate) struct Tree {
     pub(crate) long_handler: Duration,
     /// The strategy of parents without their own; `None` means one-for-one.
     pub(crate) strategy: Option<Arc<dyn SupervisorStrategy>>,
+    /// Whether the system is sealed, and what it has refused since.
+    pub(crate) seal: Seal,
     /// Busy actors, while a listener wants to know of stuck handlers.
     pub(crate) watch: HandlerWatch,
     /// Code around the messages of instrumented actors.
@@ -160,6 +165,7 @@ impl Tree {
             grace,
             long_handler,
             strategy,
+            seal: Seal::new(),
             watch: HandlerWatch::new(),
             instrument,
             instruments_all,

@@ -15,6 +15,7 @@ use crate::base::time::Instant;
 use crate::tree::facts::Progress;
 use crate::tree::member::Member;
 use crate::tree::walk::WalkPosition;
+use alloc::boxed::Box;
 use core::time::Duration;
 use hashbrown::HashMap;
 
@@ -76,11 +77,11 @@ enum Seen {
 /// A member and a condition of it.
 type Key = (u64, bool);
 
-/// What observers of one tree have seen.
+/// What observers of one tree have seen. Allocated for the first observer.
 pub(crate) struct Observed {
-    generations: Lock<Generations>,
+    generations: Lock<Option<Box<Generations>>>,
     /// The state of the health check. Its lock is held for a few instructions only.
-    pub(crate) sweep: Lock<Sweep>,
+    pub(crate) sweep: Lock<Option<Box<Sweep>>>,
 }
 
 #[derive(Default)]
@@ -99,7 +100,7 @@ pub(crate) struct Sweep {
 
 impl Observed {
     pub(crate) fn new() -> Self {
-        Self { generations: Lock::new(Generations::default()), sweep: Lock::new(Sweep::default()) }
+        Self { generations: Lock::new(None), sweep: Lock::new(None) }
     }
 
     /// Returns since when the member with this number has been known to handle this message.
@@ -116,7 +117,7 @@ impl Observed {
     /// Notes that the mailbox of this member is not full.
     pub(crate) fn not_full(&self, number: u64) {
         self.generations.with(|generations| {
-            if !generations.is_empty() {
+            if let Some(generations) = generations {
                 generations.young.remove(&(number, true));
                 generations.old.remove(&(number, true));
             }
@@ -124,15 +125,11 @@ impl Observed {
     }
 
     fn since(&self, key: Key, seen: Seen, now: Instant) -> Instant {
-        self.generations.with(|generations| generations.note(key, seen, now))
+        self.generations.with(|generations| generations.get_or_insert_default().note(key, seen, now))
     }
 }
 
 impl Generations {
-    fn is_empty(&self) -> bool {
-        self.young.is_empty() && self.old.is_empty()
-    }
-
     fn note(&mut self, key: Key, seen: Seen, now: Instant) -> Instant {
         if let Some(known) = self.young.get_mut(&key) {
             if known.0 != seen {
@@ -188,7 +185,10 @@ mod tests {
                 observed.handling_since(1 + number + round * 1_000_000, progress(1), at(round));
             }
         }
-        let len = observed.generations.with(|generations| generations.young.len() + generations.old.len());
+        let len = observed.generations.with(|generations| {
+            let generations = generations.get_or_insert_default();
+            generations.young.len() + generations.old.len()
+        });
         assert!(len <= 2 * GENERATION_LEN_MAX, "{len}");
     }
 }

@@ -53,6 +53,20 @@ impl<E: Into<BoxError>> Outcome for Result<(), E> {
 }
 
 /// A handle to a launched task. Dropping the handle does not affect the task.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let scope = pleach::scope()?;
+/// let sleeper = scope.launch(std::future::pending::<()>())?;
+/// sleeper.cancel("not needed any more");
+/// assert!(matches!(sleeper.exited().await, Exit::Cancelled(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Task {
     pub(crate) member: Arc<dyn Member>,

@@ -4,14 +4,9 @@
 use crate::actor::Actor;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::context::Context;
-use crate::base::reason::BoxError;
-use crate::base::runtime::BoxFuture;
 use crate::base::sync::{Arc, unsize};
-use crate::events::cause::Exit;
-use crate::events::failure::FailureInfo;
 use crate::mailbox::slot::Batch;
 use crate::tree::member::Member;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The part of a task that depends on the actor's type.
@@ -33,11 +28,6 @@ pub(super) trait AnyActorPart: Send {
     fn next_incarnation(&mut self);
     fn batch(&mut self) -> &mut dyn Batch;
     fn batch_is_empty(&self) -> bool;
-
-    /// Begins the `restarting` hook on the failed state.
-    fn restarting<'a>(&'a mut self, failure: &'a FailureInfo) -> BoxFuture<'a, Result<(), BoxError>>;
-    /// Begins the `stopped` hook.
-    fn stopped<'a>(&'a mut self, exit: &'a Exit) -> BoxFuture<'a, Result<(), BoxError>>;
 
     /// Drops the state. This is user code.
     fn drop_actor(&mut self);
@@ -73,19 +63,6 @@ impl<A: Actor> AnyActorPart for ActorPart<A> {
 
     fn batch_is_empty(&self) -> bool {
         self.batch.is_empty()
-    }
-
-    fn restarting<'a>(&'a mut self, failure: &'a FailureInfo) -> BoxFuture<'a, Result<(), BoxError>> {
-        let actor = self.actor.as_mut().expect("the `restarting` hook runs on a state");
-        let hook = actor.restarting(failure, &mut self.cx);
-        Box::pin(async move { hook.await.map_err(Into::into) })
-    }
-
-    fn stopped<'a>(&'a mut self, exit: &'a Exit) -> BoxFuture<'a, Result<(), BoxError>> {
-        self.cx.begin_ending();
-        let actor = self.actor.as_mut().expect("the `stopped` hook runs on a state");
-        let hook = actor.stopped(exit, &mut self.cx);
-        Box::pin(async move { hook.await.map_err(Into::into) })
     }
 
     fn drop_actor(&mut self) {

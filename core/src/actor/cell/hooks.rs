@@ -2,9 +2,9 @@
 //! period of the system.
 
 use crate::actor::Actor;
+use crate::actor::cell::Cell;
 use crate::actor::cell::lifecycle::{ExitKind, StageEnd};
-use crate::actor::cell::task::{ActorTask, AnyTask, TaskDetails};
-use crate::actor::cell::{AnyCell, Cell};
+use crate::actor::cell::task::{ActorTask, TaskDetails};
 use crate::base::reason::BoxError;
 use crate::base::runtime::BoxFuture;
 use crate::events::cause::Exit;
@@ -18,7 +18,19 @@ use core::time::Duration;
 use pin_project_lite::pin_project;
 
 impl<A: Actor> ActorTask<A> {
-    /// Runs the `stopped` hook at the end of `Run`, within the grace period.
+    /// Runs the `restarting` hook on the failed state, within the grace period.
+    pub(super) fn restarting_hook<'a>(
+        &'a mut self,
+        cell: &'a Cell<A::Msg>,
+    ) -> WithinGrace<'a, impl Future<Output = Result<(), A::Error>> + Send + 'a> {
+        let Self { details, part, .. } = self;
+        let failure = details.as_ref().and_then(|details| details.failure.as_ref());
+        let failure = failure.expect("the `restarting` hook follows a failure");
+        let actor = part.actor.as_mut().expect("the `restarting` hook runs on a state");
+        WithinGrace { hook: actor.restarting(failure, &mut part.cx), node: cell.node(), sleep: None }
+    }
+
+    /// Runs the `stopped` hook, within the grace period.
     pub(super) fn stopped_hook<'a>(
         &'a mut self,
         cell: &'a Cell<A::Msg>,
@@ -27,30 +39,6 @@ impl<A: Actor> ActorTask<A> {
         let exit = exit_for_hook(self.exit_kind, self.details.as_deref());
         let actor = self.part.actor.as_mut().expect("the `stopped` hook runs on a state");
         WithinGrace { hook: actor.stopped(exit, &mut self.part.cx), node: cell.node(), sleep: None }
-    }
-}
-
-impl AnyTask {
-    /// Runs the `restarting` hook on the failed state, within the grace period.
-    pub(super) fn boxed_restarting_hook<'a>(
-        &'a mut self,
-        cell: &'a AnyCell,
-    ) -> WithinGrace<'a, BoxFuture<'a, Result<(), BoxError>>> {
-        let failure = self
-            .details
-            .as_ref()
-            .and_then(|details| details.failure.as_ref())
-            .expect("the `restarting` hook follows a failure");
-        WithinGrace { hook: self.part.restarting(failure), node: cell.node(), sleep: None }
-    }
-
-    /// Runs the `stopped` hook in its own stage, within the grace period.
-    pub(super) fn boxed_stopped_hook<'a>(
-        &'a mut self,
-        cell: &'a AnyCell,
-    ) -> WithinGrace<'a, BoxFuture<'a, Result<(), BoxError>>> {
-        let exit = exit_for_hook(self.exit_kind, self.details.as_deref());
-        WithinGrace { hook: self.part.stopped(exit), node: cell.node(), sleep: None }
     }
 }
 

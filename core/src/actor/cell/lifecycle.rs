@@ -122,6 +122,27 @@ impl StageEnd {
 }
 
 impl AnyTask {
+    /// Ends `Run` with an error of the actor. The box of an earlier reason is used again.
+    #[cold]
+    pub(super) fn failed(&mut self, error: BoxError) -> StageEnd {
+        let reason = Reason::Error(error);
+        let boxed = self.details().unused_reason.take();
+        StageEnd::Failed(match boxed {
+            Some(mut unused) => {
+                *unused = reason;
+                unused
+            }
+            None => Box::new(reason),
+        })
+    }
+
+    /// Takes the reason out of its box, and keeps the box.
+    fn take_reason(&mut self, mut boxed: Box<Reason>) -> Reason {
+        let reason = core::mem::replace(&mut *boxed, Reason::none());
+        self.details().unused_reason = Some(boxed);
+        reason
+    }
+
     /// Settles the stage that has ended, and chooses the next.
     pub(super) fn next_stage(&mut self, cell: &AnyCell, end: StageEnd) {
         match self.stage {
@@ -164,7 +185,10 @@ impl AnyTask {
                 }
                 return;
             }
-            StageEnd::Failed(reason) => self.record_failure(cell, *reason),
+            StageEnd::Failed(reason) => {
+                let reason = self.take_reason(reason);
+                self.report_failure(cell, reason)
+            }
         };
         self.after_failure(cell, failure);
     }
@@ -175,6 +199,7 @@ impl AnyTask {
         let has_started = !matches!(self.phase, Phase::NoState | Phase::Starting);
         let failed_child = if has_started { FailedMemberKind::Actor } else { FailedMemberKind::Stateless };
         let (mut action, failure) = supervision::judge(cell.node(), failed_child, failure);
+        cell.node().note_failure(&failure);
         if let (ChildAction::Escalate { exceeded }, Some(parent)) = (action, cell.node().parent()) {
             if let Some((member, failure)) = supervision::escalate(parent, &failure, exceeded) {
                 supervision::propagate::propagate(member, failure);
@@ -246,7 +271,7 @@ impl AnyTask {
             // The supervisor's order has arrived meanwhile; it applies to the next incarnation.
             if was_closed { drop(cell.mailbox.close()) } else { cell.mailbox.raise_silently(control::STOP) }
         }
-        self.record_failure(cell, Reason::Error(Box::new(UnexpectedExit { exit })))
+        self.report_failure(cell, Reason::Error(Box::new(UnexpectedExit { exit })))
     }
 
     /// The code was dropped at an await by a cancel. A panic in that drop is recorded, but not

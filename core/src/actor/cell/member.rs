@@ -15,6 +15,7 @@ use crate::events::cause::Exit;
 use crate::events::counts::Counts;
 use crate::events::event::{DeadLetter, DeadLetterReason, Event, EventKinds, Lint, Recovery};
 use crate::events::failure::FailureInfo;
+use crate::events::limit::Limit;
 use crate::events::signal::Signal;
 use crate::mailbox::Priority;
 use crate::mailbox::control;
@@ -28,6 +29,7 @@ use crate::supervise::decide::RestartPolicy;
 use crate::tree::facts::MemberFacts;
 use crate::tree::member::{Member, ObservedMember, StopMode, SupervisedMember, WaitingMember};
 use crate::tree::node::Node;
+use crate::tree::reserve::SealError;
 use crate::tree::supervision::restart_together::Progress;
 use crate::tree::supervision::{ChildAction, FailedMemberKind, FailureStep};
 use crate::tree::waits::{Edge, Unanswered};
@@ -129,6 +131,10 @@ impl AnyCell {
     ) -> Result<SendStart, SendError<()>> {
         let context = self.capture();
         let pushed = match self.mailbox.push_slow(slot, priority, WhenFull::Fail, context.clone()) {
+            Err(SendError::Full(())) if self.is_reserved() => {
+                self.node().refuse(Limit::WaitingSends, 0);
+                return Err(SendError::CannotWait((), self.node().id()));
+            }
             Err(SendError::Full(())) => self.mailbox.push_slow(slot, priority, WhenFull::Wait(Some(waker.clone())), context)?,
             pushed => pushed?,
         };
@@ -364,6 +370,14 @@ impl<M: Send + 'static> Member for Cell<M> {
             self.any().halt_for_group();
         }
         Progress::Pending
+    }
+
+    fn check_reserve(&self) -> Result<(), SealError> {
+        self.any().mailbox.check_capacity(|| self.node().path())
+    }
+
+    fn reserve(&self) {
+        self.reserve_all();
     }
 
     fn counts(&self) -> Counts {

@@ -78,7 +78,6 @@ use crate::actor::cell::optional_state::OptionalState;
 use crate::actor::cell::task::{AnyTask, OwnedTask, Phase};
 use crate::actor::cell::work::Next;
 use crate::base::catch;
-use crate::base::runtime::BoxFuture;
 use crate::base::sync::{Arc, unsize};
 use crate::mailbox::control;
 use crate::mailbox::messages::{MessageStore, Messages};
@@ -87,8 +86,9 @@ use crate::mailbox::receiver::Refill;
 use crate::tree::member::Member;
 use crate::tree::node::Node;
 use crate::tree::node::children::Childless;
-use alloc::boxed::Box;
 use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
 
 /// The number of messages that an actor handles in one poll before it yields.
 pub const MESSAGES_PER_POLL_MAX: u32 = 256;
@@ -130,8 +130,10 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory:
             // The stages share their memory: an idle actor has room for the largest stage, not for
             // all of them.
             let end = match running.task.0.stage {
-                Stage::Run => Guarded::new(&*cell, &mut member, run_incarnation(&cell, &mut running)).await,
-                _ => Guarded::new(cell.any(), &mut member, running.task.0.any().run_other_stage(cell.any())).await,
+                Stage::Run | Stage::RestartingHook | Stage::StoppedHook => {
+                    Guarded::new(&*cell, &mut member, run_incarnation(&cell, &mut running)).await
+                }
+                _ => Guarded::new(cell.any(), &mut member, running.task.0.any().quiet_stage(cell.any())).await,
             };
             running.task.0.any().next_stage(cell.any(), end);
         }
@@ -147,87 +149,100 @@ fn run_actor<A: Actor, F: FnMut() -> A + Send>(cell: Arc<Cell<A::Msg>>, factory:
     }
 }
 
+/// A stage in which no code of the actor runs. It is compiled once for all actors.
+struct QuietStage<'a> {
+    task: &'a mut AnyTask,
+    cell: &'a AnyCell,
+    childless: Childless<'a>,
+}
+
 impl AnyTask {
-    /// Runs the current stage, which is not `Run`. The future is boxed, so an idle actor has no
-    /// room for it.
-    fn run_other_stage<'a>(&'a mut self, cell: &'a AnyCell) -> BoxFuture<'a, StageEnd> {
-        match self.stage {
-            // The hook begins within the future: its first part is user code too.
-            Stage::RestartingHook => Box::pin(async { self.boxed_restarting_hook(cell).await }),
-            Stage::StoppedHook => Box::pin(async { self.boxed_stopped_hook(cell).await }),
-            Stage::StopChildren => Box::pin(async {
-                Childless::new(cell.node()).await;
-                StageEnd::Done
-            }),
-            Stage::WaitToRestart => Box::pin(poll_fn(|cx| self.poll_wait(cell, cx))),
-            Stage::DeadLetters | Stage::Run | Stage::Gone => {
-                Box::pin(poll_fn(|cx| self.dead_letter_some(cell, cx.waker()).map(|()| StageEnd::Done)))
-            }
+    fn quiet_stage<'a>(&'a mut self, cell: &'a AnyCell) -> QuietStage<'a> {
+        QuietStage { task: self, cell, childless: Childless::new(cell.node()) }
+    }
+}
+
+impl Future for QuietStage<'_> {
+    type Output = StageEnd;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<StageEnd> {
+        let Self { task, cell, childless } = &mut *self;
+        match task.stage {
+            Stage::StopChildren => Pin::new(childless).poll(cx).map(|()| StageEnd::Done),
+            Stage::WaitToRestart => task.poll_wait(cell, cx),
+            _ => task.dead_letter_some(cell, cx.waker()).map(|()| StageEnd::Done),
         }
     }
 }
 
-/// The stage `Run`: one incarnation, from `started` to the event that ends it.
+/// A stage with code of the actor: `Run`, which is one incarnation from `started` to the event that
+/// ends it, or one of the hooks. They are one future, so a hook needs neither memory nor a guard of
+/// its own.
 #[allow(clippy::manual_async_fn, reason = "an `async fn` stores its arguments twice")]
 fn run_incarnation<A: Actor, F: FnMut() -> A + Send>(
     cell: &Cell<A::Msg>,
     running: &mut Running<A, F>,
 ) -> impl Future<Output = StageEnd> + Send {
     async move {
-        if !running.task.0.has_state() {
-            // Yield between incarnations: a state that fails at once must not block its thread, nor
-            // run after a stop.
-            poll_fn(|cx| cell.mark_parked(running.task.0.yield_if_spent(cx))).await;
-            running.task.0.turns.spend();
-            if running.task.0.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
-                return running.task.0.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
-            }
-            let actor = running.task.0.part.actor.insert((running.factory)());
-            running.task.0.phase = Phase::Starting;
-            if let Err(error) = actor.started(&mut running.task.0.part.cx).await {
-                return StageEnd::failed(error);
-            }
-            let incarnation = running.task.0.part.cx.incarnation();
-            running.task.0.any().finish_start(cell, incarnation);
+        if running.task.0.stage == Stage::RestartingHook {
+            return running.task.0.restarting_hook(cell).await;
         }
-        cell.begin_batch();
-        running.task.0.phase = Phase::Busy;
-        let end = loop {
-            let word = cell.mailbox.control_word();
-            if word != 0 {
-                if let Some(end) = running.task.0.any().apply_control(cell, word) {
-                    break end;
+        if running.task.0.stage == Stage::Run {
+            if !running.task.0.has_state() {
+                // Yield between incarnations: a state that fails at once must not block its thread,
+                // nor run after a stop.
+                poll_fn(|cx| cell.mark_parked(running.task.0.yield_if_spent(cx))).await;
+                running.task.0.turns.spend();
+                if running.task.0.part.cx.incarnation() > 0 && cell.mailbox.control_word() & control::STOP != 0 {
+                    return running.task.0.any().begin_exit_in_run(cell, StageEnd::Stopped).unwrap_or(StageEnd::StageSet);
                 }
-                if let Some(step) = running.task.0.any().next_boxed_step(word) {
-                    if let Err(error) = running.task.0.begin_boxed_step(cell, step).await {
-                        return StageEnd::failed(error);
-                    }
-                    running.task.0.finish_boxed_step(cell);
-                    continue;
+                let actor = running.task.0.part.actor.insert((running.factory)());
+                running.task.0.phase = Phase::Starting;
+                if let Err(error) = actor.started(&mut running.task.0.part.cx).await {
+                    return running.task.0.any().failed(error.into());
                 }
+                let incarnation = running.task.0.part.cx.incarnation();
+                running.task.0.any().finish_start(cell, incarnation);
             }
-            let message = if running.task.0.may_take_next() {
-                // Nothing is written between the check of the batch and the pop, so the compiler
-                // checks it once.
-                running.task.0.next_message(cell)
-            } else {
-                match poll_fn(|cx| running.task.0.poll_next(cell, cx)).await {
-                    Next::Single(message) => message,
-                    Next::Found(Refill::Ended) => break StageEnd::Closed,
-                    Next::Found(Refill::Control) => continue,
-                    Next::Found(Refill::Messages) => {
-                        cell.begin_batch();
+            cell.begin_batch();
+            running.task.0.phase = Phase::Busy;
+            let end = loop {
+                let word = cell.mailbox.control_word();
+                if word != 0 {
+                    if let Some(end) = running.task.0.any().apply_control(cell, word) {
+                        break end;
+                    }
+                    if let Some(step) = running.task.0.any().next_boxed_step(word) {
+                        if let Err(error) = running.task.0.begin_boxed_step(cell, step).await {
+                            return running.task.0.any().failed(error.into());
+                        }
+                        running.task.0.finish_boxed_step(cell);
                         continue;
                     }
                 }
+                let message = if running.task.0.may_take_next() {
+                    // Nothing is written between the check of the batch and the pop, so the
+                    // compiler checks it once.
+                    running.task.0.next_message(cell)
+                } else {
+                    match poll_fn(|cx| running.task.0.poll_next(cell, cx)).await {
+                        Next::Single(message) => message,
+                        Next::Found(Refill::Ended) => break StageEnd::Closed,
+                        Next::Found(Refill::Control) => continue,
+                        Next::Found(Refill::Messages) => {
+                            cell.begin_batch();
+                            continue;
+                        }
+                    }
+                };
+                if let Err(error) = running.task.0.handle_message(cell, message).await {
+                    return running.task.0.any().failed(error.into());
+                }
+                running.task.0.finish_current(cell);
             };
-            if let Err(error) = running.task.0.handle_message(cell, message).await {
-                return StageEnd::failed(error);
+            if let Some(end) = running.task.0.any().begin_exit_in_run(cell, end) {
+                return end;
             }
-            running.task.0.finish_current(cell);
-        };
-        if let Some(end) = running.task.0.any().begin_exit_in_run(cell, end) {
-            return end;
         }
         let end = running.task.0.stopped_hook(cell).await;
         // The state is dropped here, as a part of user code. If the hook failed, `drop_state` drops
@@ -295,6 +310,13 @@ mod tests {
         }
         sim.drain_ready();
         assert_eq!(received.with(|received| *received), SIGNALS_IN_A_ROW_MAX + 1);
+    }
+
+    /// Otherwise each message that an actor handles would slow down its senders.
+    #[test]
+    fn a14_receiver_and_senders_share_no_cache_line() {
+        let between = crate::mailbox::queue::MessageQueue::<[u64; 2], OptionalState, CellHead>::BYTES_BETWEEN_SIDES;
+        assert!(between >= 64, "{between}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::actor::cell::{AnyCell, Cell, CellOf};
 use crate::actor::props::ActorOptions;
+use crate::actor::reserve::{RESERVED, Reserved};
 use crate::actor::stash::AnyStash;
 use crate::actor::timers::{AnyTimers, Timers};
 use crate::base::runtime::BoxFuture;
@@ -46,6 +47,8 @@ pub(crate) struct OptionalState {
     /// When the backoff before the next incarnation ends.
     restart_at: Option<Instant>,
     kept: Option<Box<KeptMessages>>,
+    /// In a sealed system.
+    reserved: Option<Box<Reserved>>,
 }
 
 /// What an observer reads of the optional state.
@@ -98,7 +101,8 @@ struct BorrowedTimers<'a> {
 impl Drop for BorrowedTimers<'_> {
     fn drop(&mut self) {
         let Some(timers) = self.timers.take() else { return };
-        let (last_key, mut timers) = (timers.last_key(), Some(timers).filter(|timers| !timers.is_empty()));
+        let is_kept = !timers.is_empty() || self.cell.is_reserved();
+        let (last_key, mut timers) = (timers.last_key(), Some(timers).filter(|_| is_kept));
         if timers.is_some() {
             self.cell.mailbox.set_owner_flag(TIMERS_OR_STASH, true);
         }
@@ -124,7 +128,7 @@ impl AnyCell {
     }
 
     /// Returns the options of the actor, if it has any.
-    pub(super) fn options(&self) -> Option<Arc<ActorOptions>> {
+    pub(crate) fn options(&self) -> Option<Arc<ActorOptions>> {
         if self.mailbox.owner_bits == 0 {
             return None;
         }
@@ -230,8 +234,37 @@ impl AnyCell {
     pub(super) fn poll_timers(&self, quiet: bool, batch: &mut dyn Batch, cx: &mut Context<'_>) -> (Poll<()>, bool) {
         let mut borrowed = BorrowedTimers { cell: self, timers: self.take_timers() };
         let Some(timers) = &mut borrowed.timers else { return (Poll::Pending, false) };
-        let polled = timers.poll(self.node().runtime(), self.mailbox.taken(), quiet, batch, cx);
+        let polled = timers.poll(&self.node().tree().runtime, self.mailbox.taken(), quiet, batch, cx);
         (polled, !timers.is_empty())
+    }
+
+    /// Returns how many timers the actor has set, without the receive timeout.
+    pub(crate) fn timers_set(&self) -> usize {
+        self.with_kept_if_any(|kept| kept.timers.as_ref().map_or(0, |timers| timers.set())).unwrap_or(0)
+    }
+
+    /// Stores what is reserved for this actor.
+    pub(crate) fn set_reserved(&self, reserved: Box<Reserved>, waits: usize) {
+        let replaced = self.mailbox.with_attached(|optional| {
+            optional.edges.reserve(waits);
+            optional.unanswered.reserve(waits);
+            optional.reserved.replace(reserved)
+        });
+        drop(replaced);
+        self.mailbox.set_owner_flag(RESERVED, true);
+    }
+
+    pub(crate) fn with_reserved<R>(&self, f: impl FnOnce(&mut Reserved) -> R) -> Option<R> {
+        self.mailbox.with_attached_if_any(|optional| optional.reserved.as_mut().map(|reserved| f(reserved))).flatten()
+    }
+
+    /// Drops all timers, and keeps their memory.
+    #[cold]
+    pub(crate) fn clear_timers(&self) {
+        let mut borrowed = BorrowedTimers { cell: self, timers: self.take_timers() };
+        if let Some(timers) = &mut borrowed.timers {
+            timers.clear();
+        }
     }
 
     /// Takes all timers out, for the caller to drop.

@@ -5,7 +5,7 @@ use crate::actor::cell::AnyCell;
 use crate::actor::cell::lifecycle::{ExitKind, Stage, StageEnd};
 use crate::actor::cell::task::{AnyTask, Phase};
 use crate::actor::stash::StashedIn;
-use crate::base::runtime::BoxFuture;
+use crate::base::sleep::Sleep;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
 use crate::mailbox::control;
@@ -15,6 +15,8 @@ use crate::tree::node::Node;
 use crate::tree::supervision::{ChildAction, Supervision};
 use crate::tree::waits::ask_error::AskError;
 use crate::tree::{supervision, waits};
+use core::future::Future;
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -24,7 +26,7 @@ pub(super) struct RestartWait {
     /// The backoff. It starts, and is set to zero, when the wait begins, after the last incarnation
     /// has ended.
     pub(super) backoff: Duration,
-    sleep: Option<BoxFuture<'static, ()>>,
+    sleep: Option<Sleep>,
     /// Whether to wait for `START` from the restart plan.
     pub(super) for_group: bool,
     /// Whether the restart plan waits for the report that this actor has halted.
@@ -132,6 +134,9 @@ impl AnyTask {
             _ if cell.node().reopen() => {
                 let exit = || self.details.as_ref().and_then(|details| details.exit.clone());
                 cell.answer_unanswered(|| exit().map_or(AskError::Dropped, AskError::from));
+                if let Some(details) = &mut self.details {
+                    (details.exit, details.failure) = (None, None);
+                }
                 cell.mailbox.clear_bits(control::ENDING | control::CHILD_FAILED | control::RESTART);
                 cell.node().existing_supervision(Supervision::forget_restarts);
                 self.part.next_incarnation();
@@ -184,13 +189,13 @@ impl RestartWait {
 
     fn poll_backoff(&mut self, cell: &AnyCell, cx: &mut Context<'_>) -> Poll<()> {
         if !self.backoff.is_zero() {
-            let runtime = cell.node().runtime();
+            let runtime = &cell.node().tree().runtime;
             let at = runtime.now() + core::mem::take(&mut self.backoff);
             cell.note_restart_at(at);
-            self.sleep = Some(runtime.sleep_until(at));
+            self.sleep = Some(Sleep::until(runtime, at));
         }
         let Some(sleep) = &mut self.sleep else { return Poll::Ready(()) };
-        let polled = sleep.as_mut().poll(cx);
+        let polled = Pin::new(sleep).poll(cx);
         if polled.is_ready() {
             self.sleep = None;
         }

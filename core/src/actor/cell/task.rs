@@ -13,6 +13,7 @@ use crate::actor::cell::turns::Turns;
 use crate::actor::cell::{AnyCell, Cell};
 use crate::actor::props::ActorOptions;
 use crate::actor::stash::StashedIn;
+use crate::base::reason::Reason;
 use crate::base::sync::Arc;
 use crate::events::cause::Exit;
 use crate::events::event::Event;
@@ -71,7 +72,7 @@ pub(super) enum Phase {
 /// State that only some actors need: those with copies or descriptions of their messages, or after
 /// a failure.
 #[derive(Default)]
-pub(super) struct TaskDetails {
+pub(crate) struct TaskDetails {
     /// The options of the actor, kept here if each message needs them.
     pub(super) options: Option<Arc<ActorOptions>>,
     /// How often the current message was tried before.
@@ -81,6 +82,8 @@ pub(super) struct TaskDetails {
     pub(super) description: Option<Cow<'static, str>>,
     /// The failure that the next `restarting` hook gets.
     pub(super) failure: Option<FailureInfo>,
+    /// The box of an earlier reason, for the next one.
+    pub(super) unused_reason: Option<Box<Reason>>,
     /// The exit that `stopped` gets, unless the exit kind implies it.
     pub(super) exit: Option<Exit>,
     pub(super) restart_wait: Option<RestartWait>,
@@ -94,6 +97,11 @@ pub(super) struct Retry {
 }
 
 impl TaskDetails {
+    /// Allocates all that a failure needs, for an actor of a sealed system.
+    pub(crate) fn reserved() -> Box<Self> {
+        Box::new(Self { unused_reason: Some(Box::new(Reason::none())), ..Self::default() })
+    }
+
     /// Takes the feed of an actor that has one, and what copies its messages. `None` without both.
     #[cold]
     fn begin(cell: &AnyCell) -> Option<Box<Self>> {
@@ -220,6 +228,15 @@ impl AnyTask {
         None
     }
 
+    /// Returns the details, allocated on first use, or reserved.
+    pub(super) fn details(&mut self) -> &mut TaskDetails {
+        let Self { details, part, .. } = self;
+        details.get_or_insert_with(|| {
+            let reserved = part.cell().with_reserved(|reserved| reserved.task_details.take());
+            reserved.flatten().unwrap_or_default()
+        })
+    }
+
     /// Settles changes of the stash, if there are any.
     pub(super) fn settle_stash(&mut self, cell: &AnyCell, at: StashedIn) {
         if cell.mailbox.control_word() & control::STASH_CHANGED != 0 && cell.settle_stash(self.part.batch(), at) {
@@ -237,10 +254,5 @@ impl<P: ?Sized> TaskOf<P> {
     #[inline]
     pub(super) fn has_state(&self) -> bool {
         self.phase != Phase::NoState
-    }
-
-    /// Returns the details, allocated on first use.
-    pub(super) fn details(&mut self) -> &mut TaskDetails {
-        self.details.get_or_insert_default()
     }
 }

@@ -58,8 +58,13 @@ impl AnyTask {
         cell.unstash();
         self.settle_stash(cell, StashedIn::Hook);
         self.has_timers = false;
-        let timers = cell.take_timers();
-        if let Err(reason) = catch::catch(|| drop(timers)) {
+        let dropped = if cell.is_reserved() {
+            catch::catch(|| cell.clear_timers())
+        } else {
+            let timers = cell.take_timers();
+            catch::catch(|| drop(timers))
+        };
+        if let Err(reason) = dropped {
             self.record_failure(cell, reason);
         }
     }
@@ -151,17 +156,23 @@ impl AnyTask {
         node::leave(member, &exit);
     }
 
-    /// Creates the record of a failure and reports it. Every failure is reported, whatever the
-    /// decision about it.
+    /// Records a failure without a decision of a supervisor.
     #[cold]
-    pub(super) fn record_failure(&self, cell: &AnyCell, reason: Reason) -> FailureInfo {
+    pub(super) fn record_failure(&self, cell: &AnyCell, reason: Reason) {
+        let failure = self.report_failure(cell, reason);
+        cell.node().note_failure(&failure);
+    }
+
+    /// Creates the record of a failure and reports it. Every failure is reported, whatever the
+    /// decision about it. It is noted for observers after that.
+    #[cold]
+    pub(super) fn report_failure(&self, cell: &AnyCell, reason: Reason) -> FailureInfo {
         let mut failure = cell.node().failure(self.part.incarnation(), reason);
         if self.turns.has_current() {
             let described = self.details.as_ref().and_then(|details| details.description.clone());
             let message_type = cell.mailbox.message_type();
             failure = failure.with_message(described.unwrap_or(Cow::Borrowed(message_type))).with_message_type(message_type);
         }
-        cell.node().note_failure(&failure);
         cell.node().events().record_failure(&failure);
         failure
     }

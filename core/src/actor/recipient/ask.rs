@@ -98,7 +98,7 @@ where
         let this = self.get_mut();
         let mut polled = this.poll_answer(cx);
         if polled.is_pending() {
-            polled = this.timeout.poll(this.to.node().runtime(), cx).map(Err);
+            polled = this.timeout.poll(&this.to.node().tree().runtime, cx).map(Err);
         }
         if polled.is_ready() {
             (this.delivery, this.edge, this.slot) = (None, None, None);

@@ -16,20 +16,11 @@ mod vectors;
 #[cfg(feature = "std")]
 pub(crate) use alloc::collections::{BTreeMap as SortedMap, BTreeSet as SortedSet};
 #[cfg(not(feature = "std"))]
-pub(crate) use vectors::{SortedMap, SortedSet, sort_by_key, take_first_while};
+pub(crate) use vectors::{SortedMap, SortedSet, reserve, sort_by_key};
 
-/// Removes the entries from the first one on, as long as `is_taken`, and returns their values.
+/// Reserves room for `len` entries altogether. A tree cannot.
 #[cfg(feature = "std")]
-pub(crate) fn take_first_while<K: Ord, V>(
-    map: &mut SortedMap<K, V>,
-    mut is_taken: impl FnMut(&K) -> bool,
-) -> alloc::vec::Vec<V> {
-    let mut taken = alloc::vec::Vec::new();
-    while map.first_key_value().is_some_and(|(key, _)| is_taken(key)) {
-        taken.extend(map.pop_first().map(|(_, value)| value));
-    }
-    taken
-}
+pub(crate) fn reserve<K, V>(_map: &mut SortedMap<K, V>, _len: usize) {}
 
 /// Sorts `items`. Items with equal keys may change their order.
 #[cfg(feature = "std")]

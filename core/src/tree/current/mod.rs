@@ -78,6 +78,12 @@ pub fn identify_cores(current: fn() -> usize) {
     per_core::identify_cores(current);
 }
 
+/// Reserves room for the polls that may be nested.
+pub(crate) fn reserve() {
+    #[cfg(not(feature = "std"))]
+    per_core::reserve();
+}
+
 /// Returns the current member if `waker` is the one that it is polled with, or the one of its task
 /// if it is a group. Returns `None` inside combinators that use their own wakers.
 #[inline]

@@ -37,6 +37,15 @@ pub(super) fn identify_cores(current: fn() -> usize) {
     critical_section::with(|section| CORE.borrow(section).set(current));
 }
 
+/// How many polls of all cores and interrupts a sealed system has room for.
+#[cfg(not(feature = "std"))]
+const POLLS_RESERVED: usize = 16;
+
+#[cfg(not(feature = "std"))]
+pub(super) fn reserve() {
+    with(|polls, _| polls.entries.reserve(POLLS_RESERVED));
+}
+
 /// Runs `f` with all polls and the number of this core.
 fn with<R>(f: impl FnOnce(&mut Polls, usize) -> R) -> R {
     critical_section::with(|section| {

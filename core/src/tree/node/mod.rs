@@ -24,6 +24,7 @@
 //! | `exit` | cancelling a member; leaving the tree |
 //! | `parent` | the link to the parent and to the tree |
 //! | `observe` | what an observer reads: the state of the node, its children one at a time |
+//! | `reserve` | what a node of a sealed system has allocated |
 //! | `watchers` | which member watches which |
 //!
 //! Invariants:
@@ -42,6 +43,7 @@ pub(crate) mod exit;
 pub(crate) mod observe;
 pub(crate) mod parent;
 pub(crate) mod place_index;
+pub(crate) mod reserve;
 pub(crate) mod state;
 pub(crate) mod stop_children;
 pub(crate) mod watchers;
@@ -229,7 +231,13 @@ impl Node {
     }
 
     pub(crate) fn failure(&self, incarnation: u32, reason: Reason) -> FailureInfo {
-        let failure = FailureInfo::new(self.id(), self.path(), incarnation, reason, self.runtime().now()).below(self.parent());
+        let (now, unused) = (self.runtime().now(), self.take_unused_failure());
+        let failure = match unused {
+            Some(unused) => unused.used_again(incarnation, reason, now),
+            None => Err(reason),
+        };
+        let failure = failure
+            .unwrap_or_else(|reason| FailureInfo::new(self.id(), self.path(), incarnation, reason, now).below(self.parent()));
         match self.annotations(incarnation) {
             Some(annotations) => failure.with_annotations(annotations),
             None => failure,

@@ -61,7 +61,15 @@ impl Node {
 
     /// Keeps the last failure of the member, for observers.
     pub(crate) fn note_failure(&self, failure: &FailureInfo) {
-        let replaced = self.state.with(|state| state.rare_details().last_failure.replace(failure.clone()));
+        let replaced = self.state.with(|state| {
+            let rare = state.rare_details();
+            let replaced = rare.last_failure.replace(failure.clone());
+            if rare.unused_failures.len() < rare.unused_failures.capacity() {
+                rare.unused_failures.extend(replaced);
+                return None;
+            }
+            replaced
+        });
         drop(replaced);
     }
 

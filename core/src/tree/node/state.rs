@@ -21,6 +21,7 @@ use crate::base::time::Instant;
 use crate::base::wakers::Wakers;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
+use crate::ids::path::ActorPath;
 use crate::tree::node::OnDone;
 use crate::tree::node::children::ChildTable;
 use crate::tree::node::watchers::WatchRegistry;
@@ -83,6 +84,10 @@ pub(super) struct RareDetails {
     pub(super) failure: Option<FailureInfo>,
     /// The last failure of the member, for observers.
     pub(super) last_failure: Option<FailureInfo>,
+    /// Records for the next failures. Only in a sealed system.
+    pub(super) unused_failures: Vec<FailureInfo>,
+    /// Set when the system is sealed.
+    pub(super) reserved_path: Option<ActorPath>,
     pub(super) on_done: Vec<OnDone>,
     pub(super) watchers: Option<Box<WatchRegistry>>,
     pub(super) watching: Option<Box<WatchRegistry>>,

@@ -2,7 +2,7 @@
 //!
 //! All methods run under the lock of the parent's node and call no user code.
 
-use crate::base::sorted::SortedMap;
+use crate::base::sorted::{SortedMap, reserve};
 use crate::base::sync::Arc;
 use crate::base::time::Instant;
 use crate::ids::path::ActorId;
@@ -119,6 +119,21 @@ impl Supervision {
         };
         // Newest last, so the search ends at the first one outside of the window.
         recent.map_or(0, |recent| recent.iter().rev().take_while(|at| now.since(**at) <= rules.window).count() as u32)
+    }
+
+    /// Reserves room for the streaks of all children.
+    pub(crate) fn reserve_streaks(&mut self, children: usize) {
+        reserve(&mut self.streaks, children);
+        reserve(&mut self.recent_by_child, children);
+    }
+
+    /// Reserves room for the restarts of one child, or of all together.
+    pub(crate) fn reserve_recent(&mut self, child: Option<ActorId>, restarts: usize) {
+        let recent = match child {
+            Some(child) => self.recent_by_child.entry(child).or_default(),
+            None => &mut self.recent,
+        };
+        recent.reserve(restarts.saturating_sub(recent.len()));
     }
 
     /// Returns the restarts that count for `child`.

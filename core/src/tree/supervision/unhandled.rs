@@ -18,6 +18,7 @@ use crate::events::event::{Event, EventKinds};
 use crate::events::failure::FailureInfo;
 use crate::tree::Tree;
 use crate::tree::supervision::sink::{self, EscalationSink};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -41,7 +42,8 @@ pub(crate) type RootHandler = Arc<dyn Fn(&FailureInfo) -> bool + Send + Sync>;
 /// The unhandled failures of one tree, and where they go.
 pub(crate) struct Unhandled {
     count: AtomicUsize,
-    state: Lock<UnhandledState>,
+    /// Allocated for the first sink, handler or failure.
+    state: Lock<Option<Box<UnhandledState>>>,
 }
 
 #[derive(Default)]
@@ -55,25 +57,25 @@ struct UnhandledState {
 
 impl Unhandled {
     pub(crate) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), state: Lock::new(UnhandledState::default()) }
+        Self { count: AtomicUsize::new(0), state: Lock::new(None) }
     }
 
     /// Sets the root handler.
     pub(crate) fn set_handler(&self, handler: RootHandler) {
-        let replaced = self.state.with(|state| state.handler.replace(handler));
+        let replaced = self.state.with(|state| state.get_or_insert_default().handler.replace(handler));
         drop(replaced);
     }
 
     /// Sets the root sink, before anything runs.
     pub(crate) fn set_sink(&self, sink: Arc<dyn EscalationSink>) {
-        let replaced = self.state.with(|state| state.sink.replace(sink));
+        let replaced = self.state.with(|state| state.get_or_insert_default().sink.replace(sink));
         drop(replaced);
     }
 
     /// Sets the sink of the outer system, for failures that neither the root's sink nor its handler
     /// accepts.
     pub(crate) fn set_outer_sink(&self, sink: Arc<dyn EscalationSink>) {
-        let replaced = self.state.with(|state| state.outer_sink.replace(sink));
+        let replaced = self.state.with(|state| state.get_or_insert_default().outer_sink.replace(sink));
         drop(replaced);
     }
 
@@ -83,12 +85,13 @@ impl Unhandled {
     }
 
     pub(crate) fn take(&self) -> Escalations {
-        self.state.with(|state| mem::take(&mut state.kept))
+        self.state.with(|state| state.as_mut().map(|state| mem::take(&mut state.kept)).unwrap_or_default())
     }
 
     /// Returns the first kept failure, and how many were kept or dropped since the last `take`.
     pub(crate) fn kept(&self) -> Option<(FailureInfo, u64)> {
         self.state.with(|state| {
+            let state = state.as_ref()?;
             let first = state.kept.failures.first()?.clone();
             Some((first, state.kept.failures.len() as u64 + state.kept.dropped))
         })
@@ -96,6 +99,7 @@ impl Unhandled {
 
     fn keep(&self, failure: FailureInfo) {
         let above_limit = self.state.with(|state| {
+            let state = state.get_or_insert_default();
             if state.kept.failures.len() < ESCALATIONS_KEPT_MAX {
                 state.kept.failures.push(failure);
                 return None;
@@ -112,7 +116,7 @@ impl Tree {
     pub(crate) fn handle_at_root(&self, failure: FailureInfo) {
         self.unhandled.count.fetch_add(1, Ordering::Relaxed);
         self.events.emit(EventKinds::UNHANDLED, || Event::Unhandled(failure.clone()));
-        let sink = self.unhandled.state.with(|state| state.sink.clone());
+        let sink = self.unhandled.state.with(|state| state.as_ref().and_then(|state| state.sink.clone()));
         let refused = match sink {
             Some(sink) => sink::try_sink(&*sink, failure).err(),
             None => Some(failure),
@@ -120,7 +124,7 @@ impl Tree {
         if let Some(failure) = refused
             && !self.call_handler(&failure)
         {
-            let outer_sink = self.unhandled.state.with(|state| state.outer_sink.clone());
+            let outer_sink = self.unhandled.state.with(|state| state.as_ref().and_then(|state| state.outer_sink.clone()));
             let left = match outer_sink {
                 Some(outer_sink) => sink::try_sink(&*outer_sink, failure).err(),
                 None => Some(failure),
@@ -131,7 +135,7 @@ impl Tree {
 
     /// Passes a failure to the root handler. Returns whether a handler exists and accepted it.
     fn call_handler(&self, failure: &FailureInfo) -> bool {
-        let handler = self.unhandled.state.with(|state| state.handler.clone());
+        let handler = self.unhandled.state.with(|state| state.as_ref().and_then(|state| state.handler.clone()));
         handler.is_some_and(|handler| handler(failure))
     }
 }

@@ -2,12 +2,30 @@
 
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
+use crate::events::limit::LimitReached;
 use crate::ids::path::ActorPath;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 /// Why an ask got no answer.
+///
+/// # Examples
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| (), |(), _: Reply<u32>| Err("no change left"));
+/// let till = system.spawn("till", props)?;
+/// match till.ask(|reply| reply).await {
+///     Err(AskError::Failed(failure)) => assert_eq!(failure.reason().to_string(), "no change left"),
+///     other => panic!("the handler fails, but: {other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AskError {
@@ -21,6 +39,8 @@ pub enum AskError {
     Cancelled(Cause),
     /// The actor failed before or while it handled the question.
     Failed(FailureInfo),
+    /// The system is sealed, and the actor has no room for a further ask.
+    LimitReached(LimitReached),
     /// The ask closed a wait cycle: each of these actors waits for the next, and the last waits for
     /// the first.
     Cycle(Vec<ActorPath>),
@@ -34,6 +54,7 @@ impl fmt::Display for AskError {
             Self::TimedOut(after) => write!(f, "no answer within {after:?}"),
             Self::Cancelled(cause) => write!(f, "no answer: the actor was cancelled: {cause}"),
             Self::Failed(failure) => write!(f, "no answer: {failure}"),
+            Self::LimitReached(reached) => write!(f, "no answer: {reached}"),
             Self::Cycle(paths) => {
                 f.write_str("no answer: the ask waits for itself (")?;
                 for path in paths {

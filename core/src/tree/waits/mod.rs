@@ -74,6 +74,17 @@ impl Edge {
         }
     }
 
+    /// Returns whether no cycle from `first` can contain this edge, because its target waits for
+    /// nothing. That is so for most asks, which then need no search and no memory.
+    fn ends_at_once(&self, first: &Arc<dyn Member>) -> bool {
+        let target = &self.target;
+        !matches!(self.wait, Wait::End(_))
+            && address(target) != address(first)
+            && !target.waits_for_children()
+            && target.edges().is_empty()
+            && target.waits_for().is_empty()
+    }
+
     /// Returns whether both are the same wait.
     pub(crate) fn is_same_wait(&self, other: &Self) -> bool {
         match (&self.wait, &other.wait) {
@@ -106,6 +117,9 @@ impl WaitCycle {
     }
 
     fn find_if(first: &Arc<dyn Member>, edge: &Edge, is_sought: impl Fn(&Self) -> bool) -> Option<Self> {
+        if edge.ends_at_once(first) {
+            return None;
+        }
         let mut found = None;
         search::cycles(first, edge, |cycle, _| {
             found = Some(cycle).filter(&is_sought);
