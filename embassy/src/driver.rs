@@ -12,8 +12,8 @@ pub const RUNTIMES_MAX: usize = 4;
 
 /// Creates a runtime on the clock of `embassy-time`, for a task of your own.
 ///
-/// The task awaits [`Dispatcher::run_forever`] or [`Dispatcher::run_until`], directly and not inside
-/// a combinator with wakers of its own. Most programs call [`start`] instead.
+/// The task awaits [`Dispatcher::run_forever`] or [`Dispatcher::run_until`] directly, not inside a
+/// combinator that polls with other wakers. Most programs call [`start`] instead.
 pub fn dispatcher() -> Dispatcher {
     Dispatcher::new(EmbassyClock)
 }

@@ -7,7 +7,8 @@
 //! | item | what it does |
 //! |---|---|
 //! | [`start`], [`start_send`] | starts a runtime on an executor |
-//! | [`EmbassyClock`], [`dispatcher`] | the clock of `embassy-time`; a runtime for a task of your own |
+//! | [`EmbassyClock`] | the clock of `embassy-time` |
+//! | [`dispatcher`] | a runtime for a task of your own |
 //! | [`SignalStream`] | feeds an actor from a signal of `embassy-sync` |
 //! | [`Watchdog`] | feeds a hardware watchdog while all parties report that they work |
 //!

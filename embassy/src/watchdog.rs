@@ -56,7 +56,7 @@ pub struct Watchdog<F> {
     is_late_reported: bool,
 }
 
-/// A message to a [`Watchdog`].
+/// A message that a [`Watchdog`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchdogMsg {
     /// The party with this number works. Numbers count from 0, in the order of the names. A number
@@ -67,8 +67,8 @@ pub enum WatchdogMsg {
 }
 
 impl<F: FnMut() + Send + 'static> Watchdog<F> {
-    /// Returns the props of a watchdog for the `parties` with these names. It calls `feed` at the end
-    /// of each `period` in which all parties have reported. Without parties it always calls it.
+    /// Returns the props of a watchdog for the `parties` with these names. It calls `feed` at the
+    /// end of each `period` in which all parties have reported. Without parties it always calls it.
     pub fn props(parties: &'static [&'static str], period: Duration, feed: F) -> Props<Self> {
         let has_reported = vec![false; parties.len()];
         Props::once(Self { parties, has_reported, period, feed, is_late_reported: false })
@@ -116,7 +116,7 @@ impl<F: FnMut() + Send + 'static> Actor for Watchdog<F> {
 pub struct NoSignOfLife {
     /// The name of the first party that did not report.
     pub party: &'static str,
-    /// The period of the watchdog.
+    /// The period in which each party must report.
     pub period: Duration,
 }
 

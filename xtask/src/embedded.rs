@@ -44,7 +44,7 @@ pub const BOARDS: [Board; 4] = [
 ];
 
 /// The lines that the checks print, in this order.
-const CHECKED: [&str; 10] = [
+const CHECKED: [&str; 11] = [
     "ok ask",
     "ok restart",
     "ok give-up",
@@ -54,6 +54,7 @@ const CHECKED: [&str; 10] = [
     "ok memory",
     "ok shutdown",
     "ok ask",
+    "ok sealed",
     "all checks passed",
 ];
 
@@ -92,6 +93,15 @@ pub fn check(root: &Path) -> Outcome {
             Ok(())
         }
     }
+}
+
+/// Tests the build without `std`. `pleach_portable` leaves out the development dependency that
+/// turns `std` on.
+pub fn no_std_tests() -> Command {
+    let mut command = cargo(&["test", "--package", "pleach-core", "--no-default-features"]);
+    command.args(["--test", "errors_without_panic_catching", "--test", "sealed", "--test", "two_cores"]);
+    command.arg("--target-dir").arg(target_folder().join("portable")).env("RUSTFLAGS", "--cfg pleach_portable");
+    command
 }
 
 /// Tests the example on Embassy's std platform. It is a workspace of its own.

@@ -6,7 +6,7 @@ use core::time::Duration;
 use embassy_time::Instant;
 use pleach_core::{Actor, ActorRef, Context, Reply};
 
-/// Fails when told to, and counts the rest.
+/// Fails where a message asks for it, and counts the others.
 #[derive(Default)]
 pub struct Worker {
     handled: u32,

@@ -8,7 +8,7 @@ use core::time::Duration;
 use critical_section::Mutex;
 use embassy_executor::Spawner;
 use embassy_time::Timer;
-use pleach_core::{ActorRef, Event, EventKinds, Mailbox, OneForOne, Props, Runtime, SendError, System};
+use pleach_core::{ActorRef, Arc, Event, EventKinds, Mailbox, OneForOne, Props, Runtime, SendError, System};
 use semihosting::println;
 
 /// Messages from interrupts that one check sends.
@@ -18,6 +18,8 @@ const MESSAGES_PER_INTERRUPT: u32 = 40;
 const MAILBOX: usize = 32;
 /// Rounds of spawning and stopping.
 const ROUNDS: usize = 1_000;
+/// Rounds of messages, asks and restarts in a sealed system.
+const SEALED_ROUNDS: u32 = 1_000;
 /// Idle actors that are measured.
 const IDLE: usize = 20;
 
@@ -32,7 +34,7 @@ static GIVE_UPS: Shared<Cell<u32>> = Mutex::new(Cell::new(0));
 pub async fn all(spawner: Spawner) {
     let runtime = pleach_embassy::start(spawner).expect("a runtime is free");
     let before = HEAP.used();
-    let system = System::builder("board", pleach_core::Arc::clone(&runtime)).build().expect("the name is valid");
+    let system = System::builder("board", Arc::clone(&runtime)).build().expect("the name is valid");
     settle().await;
     println!("size empty_system {}", HEAP.used() - before);
     ask(&system).await;
@@ -40,12 +42,13 @@ pub async fn all(spawner: Spawner) {
     supervision(&system).await;
     timers(&system).await;
     interrupts(&system).await;
-    executors(&system).await;
+    executors(&system, spawner).await;
     memory(&system).await;
     assert!(system.counts().is_settled(), "{}", system.counts());
     system.shutdown(Duration::from_secs(1)).await.expect("everything ends");
     println!("ok shutdown {}", system.counts());
-    second_system(runtime).await;
+    second_system(Arc::clone(&runtime)).await;
+    sealed(runtime).await;
 }
 
 /// Lets everything run that is ready.
@@ -163,12 +166,13 @@ pub fn on_timer() {
     send(1);
 }
 
-async fn executors(system: &System) {
-    let Some(spawner) = platform::second_executor() else {
-        println!("ok executors: the platform has one");
-        return;
+async fn executors(system: &System, spawner: Spawner) {
+    let runtime = match platform::second_executor() {
+        Some(interrupt) => pleach_embassy::start_send(interrupt),
+        // Embassy has no interrupt executor for this platform: two runtimes share the executor.
+        None => pleach_embassy::start(spawner),
     };
-    let runtime = pleach_embassy::start_send(spawner).expect("a runtime is free");
+    let runtime = runtime.expect("a runtime is free");
     let other = System::builder("high", runtime).build().expect("the name is valid");
     let low = system.spawn("player", Props::new(Player::default)).expect("the name is free");
     let high = other.spawn("player", Props::new(Player::default)).expect("the name is free");
@@ -208,8 +212,38 @@ async fn memory(system: &System) {
 }
 
 /// A runtime outlives its systems.
-async fn second_system(runtime: pleach_core::Arc<dyn Runtime>) {
+async fn second_system(runtime: Arc<dyn Runtime>) {
     let system = System::builder("again", runtime).build().expect("the name is valid");
     ask(&system).await;
+    system.shutdown(Duration::from_secs(1)).await.expect("everything ends");
+}
+
+/// A sealed system allocates nothing: messages, asks, a timer and restarts after errors.
+async fn sealed(runtime: Arc<dyn Runtime>) {
+    let system = System::builder("sealed", runtime).build().expect("the name is valid");
+    let strategy = OneForOne::new().restart_limit(u32::MAX, Duration::from_secs(1));
+    let workers = system.supervisor("workers", strategy).expect("the name is free");
+    let props = Props::new(Worker::default).mailbox(Mailbox::bounded(MAILBOX)).reserve_asks::<u32>(1);
+    let worker = workers.spawn("worker", props).expect("the name is free");
+    let new = || Clockwork { period: Duration::from_millis(10), next: None, count: 0, latest: 0 };
+    let props = Props::new(new).mailbox(Mailbox::bounded(2)).reserve_timers(1);
+    let clockwork = workers.spawn("clockwork", props).expect("the name is free");
+    settle().await;
+    system.seal().expect("all mailboxes are bounded");
+    let before = HEAP.allocations();
+    for round in 0..SEALED_ROUNDS {
+        for _ in 0..10 {
+            worker.tell(Work::Do).expect("it has room");
+        }
+        assert_eq!(worker.ask(Work::Handled).await.expect("it answers"), 10);
+        worker.tell(Work::Fail).expect("it has room");
+        assert_eq!(worker.ask(Work::Incarnation).await.expect("it restarted"), round + 1);
+    }
+    Timer::after_millis(100).await;
+    let allocated = HEAP.allocations() - before;
+    assert_eq!(allocated, 0, "allocations of a sealed system");
+    assert!(clockwork.counts().handled >= 10);
+    assert!(system.spawn_unnamed(Props::new(Worker::default)).is_err(), "a sealed system starts nothing");
+    println!("ok sealed {SEALED_ROUNDS} restarts");
     system.shutdown(Duration::from_secs(1)).await.expect("everything ends");
 }

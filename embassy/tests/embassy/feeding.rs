@@ -128,7 +128,7 @@ impl Actor for Player {
             (Ball::Peer(peer), _) => self.peer = Some(peer),
             (Ball::Hit(0), _) => self.over.send(self.name).expect("the test waits"),
             (Ball::Hit(left), Some(peer)) => peer.tell(Ball::Hit(left - 1)).expect("the peer lives"),
-            (Ball::Hit(_), None) => unreachable!("the peer is told first"),
+            (Ball::Hit(_), None) => unreachable!("the peer is named first"),
         }
         Ok(())
     }
