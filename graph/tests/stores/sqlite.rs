@@ -28,8 +28,8 @@ fn child(test: &str, path: &Path) -> Command {
     command
 }
 
-#[tokio::test]
-async fn c11_sqlite_store_conforms() {
+/// Runs the conformance suite on stores in files of their own.
+async fn check_conformance() {
     let folder = Folder::new();
     let count = AtomicU32::new(0);
     conformance::check_all(async || {
@@ -37,6 +37,43 @@ async fn c11_sqlite_store_conforms() {
         Arc::new(SqliteStore::open(folder.file(&name)).await.unwrap()) as Arc<dyn Store>
     })
     .await;
+}
+
+#[tokio::test]
+async fn c11_sqlite_store_conforms() {
+    check_conformance().await;
+}
+
+/// On such a runtime, commits of a lone run are made on the thread of their caller.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_sqlite_store_conforms_on_several_threads() {
+    check_conformance().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_commits_here_and_in_the_writer_thread_do_not_mix() {
+    const COMMITS: u64 = 60;
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("runs.db")).await.unwrap();
+    // First alone, then several at once, then alone again.
+    for (round, runs) in [1, 5, 2, 1].into_iter().enumerate() {
+        let drive = async |store: SqliteStore, run: String| {
+            let mut claimed = create_held(&store, &run).await;
+            for commit in 0..COMMITS {
+                store.commit(next(&claimed, commit.to_string().as_bytes())).await.unwrap();
+                let stale = store.commit(next(&claimed, b"stale")).await;
+                assert!(matches!(stale, Err(StoreError::Fenced { .. })), "a commit at an old head: {stale:?}");
+                claimed.run.head += 1;
+            }
+            let rows = store.read(&run, Rows::Range(2..=COMMITS + 1), Parts::Whole).await.unwrap();
+            let bodies: Vec<_> = rows.into_iter().map(|row| row.open(&run).unwrap().body).collect();
+            assert_eq!(bodies, (0..COMMITS).map(|commit| commit.to_string().into_bytes()).collect::<Vec<_>>());
+        };
+        let drivers = (0..runs).map(|run| tokio::spawn(drive(store.clone(), format!("{round}-{run}"))));
+        for driver in drivers.collect::<Vec<_>>() {
+            driver.await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const APPLICATION_ID: i32 = 0x706c_6368;
 
 /// How long to wait for a transaction of another process.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The delay before opening is tried again. SQLite does not wait for others when the journal mode
 /// changes.

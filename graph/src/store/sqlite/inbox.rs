@@ -1,8 +1,8 @@
 //! The jobs of an inbox: adds, takes and refuses messages, within the transaction of the batch.
 
+use super::database::{Done, WriteTransaction};
 use super::read::{self, Run};
 use super::write::is_constraint;
-use super::writer::{Done, WriteTransaction};
 use crate::store::Refusal;
 use crate::store::error::StoreError;
 use crate::store::limits::{REFUSED_MAX, cut_reason};

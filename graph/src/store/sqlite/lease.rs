@@ -6,9 +6,9 @@
 //! been due longest comes first.
 
 use super::clock::{Now, shown_wake, stored_due};
+use super::database::{Done, WriteTransaction};
 use super::read::{self, Run};
 use super::write::{damaged_run, is_constraint, save_run};
-use super::writer::{Done, WriteTransaction};
 use crate::store::error::StoreError;
 use crate::store::run_info::GraphVersion;
 use crate::store::time::Timestamp;

@@ -4,8 +4,8 @@
 //! does not have are checked here, for each run that is read.
 
 use super::clock::Now;
+use super::database::Done;
 use super::read::{RunRow, columns};
-use super::writer::Done;
 use crate::store::error::StoreError;
 use crate::store::limits::PREFIX_SORTED_MAX;
 use crate::store::query::{Page, Query};

@@ -1,11 +1,14 @@
 //! [`SqliteStore`]: durable runs in one SQLite file, shared by any number of processes.
 //!
 //! One thread per store writes (`writer`). It puts many jobs into one transaction, so that one sync
-//! serves many runs. Reads use separate connections beside it.
+//! serves many runs. A commit of a run that is alone is made on the thread of its caller. Reads use
+//! separate connections beside it.
 //!
 //! | module | owns |
 //! |---|---|
-//! | `writer` | the writer thread, its queue and its transactions |
+//! | `writer` | the queue of jobs, and the thread that works through it |
+//! | `blocking` | which threads may make a commit themselves |
+//! | `database` | the connection that writes, and its transactions |
 //! | `write`, `inbox`, `lease`, `prune` | the jobs of the writer |
 //! | `read`, `list`, `overdue` | all queries |
 //! | `schema` | the tables and their formats |
@@ -23,10 +26,14 @@ macro_rules! xor {
     };
 }
 
+mod blocking;
 mod clock;
+mod database;
 mod diagnosis;
 mod existing;
 mod file;
+#[cfg(test)]
+mod here_tests;
 mod holders;
 mod inbox;
 mod lease;
@@ -56,6 +63,7 @@ use super::{
     Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
 use clock::{Clock, Now};
+use database::{Done, Failed, WriteTransaction};
 use existing::Reader;
 use file::DbFile;
 use pleach_core::BoxFuture;
@@ -64,10 +72,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use writer::{Done, Failed, Weight, WriteTransaction, Writer};
+use writer::{Weight, Writer};
 
 /// A job of few bytes that makes no run ready.
-const LIGHT: Weight = Weight { bytes: 0, sends_hint: false };
+const LIGHT: Weight = Weight { bytes: 0, sends_hint: false, may_run_here: false };
 
 /// The number of ended runs that one transaction removes. Commits and renewals wait for it, and a
 /// run can be large.
@@ -210,9 +218,12 @@ impl SqliteStore {
     async fn try_write<T: Send + 'static>(
         &self,
         weight: Weight,
-        act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
+        mut act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<T, Failed> {
         let Some(writer) = &self.0.writer else { return Err(existing::read_only(self.path()).into()) };
+        if let Some(done) = writer.do_here(weight, &mut act) {
+            return done;
+        }
         writer
             .send(weight, act)?
             .await
@@ -286,7 +297,7 @@ impl Store for SqliteStore {
     fn create(&self, run: NewRun, rows: Vec<Row>) -> StoreFuture<'_, Claim> {
         Box::pin(async move {
             run.check(&rows)?;
-            let weight = Weight { bytes: size_of_rows(&rows), sends_hint: run.lease.is_none() };
+            let weight = Weight { bytes: size_of_rows(&rows), sends_hint: run.lease.is_none(), ..LIGHT };
             self.write(weight, move |batch| write::create(batch, run.clone(), &rows)).await
         })
     }
@@ -313,13 +324,14 @@ impl Store for SqliteStore {
     }
 
     fn release(&self, held: Vec<Held>, how: Release) -> StoreFuture<'_, Vec<Held>> {
-        Box::pin(self.write(Weight { bytes: 0, sends_hint: true }, move |batch| lease::release(batch, held.clone(), &how)))
+        Box::pin(self.write(Weight { sends_hint: true, ..LIGHT }, move |batch| lease::release(batch, held.clone(), &how)))
     }
 
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let weight = Weight { bytes: size_of_rows(&commit.rows), sends_hint: commit.may_make_ready() };
+            let sends_hint = commit.may_make_ready();
+            let weight = Weight { bytes: size_of_rows(&commit.rows), sends_hint, may_run_here: true };
             self.write_run(commit.run.clone(), weight, move |batch| write::commit(batch, &commit, head)).await
         })
     }
@@ -346,7 +358,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             message.check()?;
             let run = run.to_string();
-            let weight = Weight { bytes: message.payload.len(), sends_hint: true };
+            let weight = Weight { bytes: message.payload.len(), sends_hint: true, ..LIGHT };
             self.write_run(run.clone(), weight, move |batch| inbox::add_message(batch, &run, &message)).await
         })
     }

@@ -1,8 +1,8 @@
 //! Finds overdue runs by the index of due runs: one step for each graph version, not for each run.
 
 use super::clock::{Now, stored_due};
+use super::database::Done;
 use super::read::{OVERDUE, RunRow};
-use super::writer::Done;
 use crate::store::overdue::{Collector, before};
 use crate::store::{DamagedRun, GraphVersion, LIST_MAX, OVERDUE_VERSIONS_MAX, OverdueRun, OverdueRuns, StoreError};
 use rusqlite::types::Value;

@@ -1,8 +1,8 @@
 //! Removes rows of a log, ended runs and single runs, within the transaction of the batch.
 
+use super::database::{Done, WriteTransaction};
 use super::lease::{check_free, mark_expired_leases};
 use super::read;
-use super::writer::{Done, WriteTransaction};
 use crate::store::Held;
 use crate::store::error::StoreError;
 use crate::store::limits::check_text;

@@ -4,8 +4,8 @@
 //! is an answer for the caller, such as `RunNotFound` or `Damaged`.
 
 use super::clock::{Now, shown_wake};
+use super::database::Done;
 use super::schema::sum_value;
-use super::writer::Done;
 use crate::store::error::StoreError;
 use crate::store::limits::{READ_BYTES_MAX, READ_ROWS_MAX, check_text};
 use crate::store::query::{Answer, RowQuery};

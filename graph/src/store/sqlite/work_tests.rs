@@ -1,8 +1,8 @@
 //! O7: the work of starts, claims and ends does not grow with the ended runs of a store.
 
 use super::clock::Clock;
+use super::database::{Done, WriteTransaction};
 use super::list_tests::fill;
-use super::writer::{Done, WriteTransaction};
 use super::{LIGHT, SqliteStore, lease, read, write};
 use crate::store::run_info::RunStatus;
 use crate::store::{Commit, GraphVersion, Held, Lease, NewRun, Row, Tags, Wake};

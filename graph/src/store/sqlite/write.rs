@@ -3,9 +3,9 @@
 //! A job rejects its arguments before it changes anything. One exception: a claim can be rejected
 //! and make the run stuck.
 
+use super::database::{Done, WriteTransaction};
 use super::inbox::{refuse, take};
 use super::read::{self, MIN_DEADLINE, Run};
-use super::writer::{Done, WriteTransaction};
 use crate::store::error::StoreError;
 use crate::store::row::{Row, STRAY_ROW};
 use crate::store::run_info::RunInfo;

@@ -1,28 +1,33 @@
-//! [`Writer`]: the one thread that writes to the file.
+//! [`Writer`]: the queue of jobs for the [`Database`], and the thread that works through it.
 //!
 //! The thread takes the waiting jobs, runs them in one transaction, and answers after COMMIT.
 //!
+//! A commit of a run that is alone does not go through the thread: [`Writer::do_here`] makes it on
+//! the thread of its caller and so saves two thread switches. It does so only if
+//! - the caller may block its thread (`blocking`),
+//! - no job waits and no transaction is open, also in other processes,
+//! - the last transaction had one job and was short. A slow disk is left to the thread.
+//!
 //! Invariants:
 //! 1. A rejected job (fenced, held, ...) has changed nothing. The other jobs of its batch continue.
-//! 2. An error of the database fails the whole batch, and everything in it is rolled back. If a job
-//!    found a damaged page, each job runs again in its own transaction, because the page may belong
-//!    to one run.
-//! 3. After a failed COMMIT the result is unknown. The connection is closed and reopened, and the
-//!    batch fails.
-//! 4. A job succeeds only after COMMIT has returned and the file is still in place.
+//! 2. If a transaction of several jobs found a damaged page, each job runs again in its own
+//!    transaction, because the page may belong to one run.
+//! 3. A job succeeds only after its transaction has.
+//! 4. No caller waits for the lock of the database. So a queued job is never overtaken by more than
+//!    the transaction that is open when it is queued.
 
-use super::clock::{Clock, Now};
+use super::blocking::may_block;
+use super::clock::Clock;
+use super::database::{Database, Done, Failed, WriteTransaction};
 use super::file::DbFile;
-use super::holders::Holders;
-use super::read::is_corruption;
 use crate::store::error::StoreError;
 use crate::store::hint::Hints;
 use futures_channel::oneshot;
-use rusqlite::Connection;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// The largest number of jobs in one transaction.
 const JOBS_PER_BATCH_MAX: usize = 256;
@@ -33,22 +38,11 @@ const BYTES_PER_BATCH: usize = 4 << 20;
 /// The largest number of waiting jobs.
 const JOBS_WAITING_MAX: usize = 65_536;
 
-/// The result of a job: an answer or a rejection, or an error of the database.
-pub(super) type Done<T> = rusqlite::Result<Result<T, StoreError>>;
+/// A job runs on the thread of its caller only after a transaction that took less than this.
+const SHORT: Duration = Duration::from_millis(1);
 
-/// The error of a job, and whether it found a damaged page.
-#[derive(Clone)]
-pub(super) struct Failed {
-    pub(super) error: StoreError,
-    /// Whether the job found a damaged page of the file.
-    pub(super) is_corrupt: bool,
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Self { error, is_corrupt: false }
-    }
-}
+/// A job of more bytes never runs on the thread of its caller.
+const BYTES_HERE_MAX: usize = 256 << 10;
 
 /// The cost of a job, which the writer needs before it runs the job.
 #[derive(Clone, Copy)]
@@ -56,32 +50,72 @@ pub(super) struct Weight {
     pub(super) bytes: usize,
     /// Whether the job may make a run ready, so that a hint is sent.
     pub(super) sends_hint: bool,
-}
-
-/// The context of a job: the transaction of its batch, the time, and this store as a holder of
-/// leases.
-pub(super) struct WriteTransaction<'a> {
-    pub(super) db: &'a Connection,
-    pub(super) now: Now,
-    pub(super) holders: &'a Holders,
+    /// Whether the job may run on the thread of its caller.
+    pub(super) may_run_here: bool,
 }
 
 /// The sending half of the writer thread. Dropping it waits for the thread.
 pub(super) struct Writer {
     jobs: Option<Sender<Box<dyn Job>>>,
-    waiting: Arc<AtomicUsize>,
+    access: Arc<WriteAccess>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the writer thread and the callers share.
+struct WriteAccess {
+    /// The number of queued jobs.
+    waiting: AtomicUsize,
+    database: Mutex<Database>,
+    /// Whether the last transaction had one job and was short.
+    is_calm: AtomicBool,
+    hints: Arc<Hints>,
 }
 
 impl Writer {
     pub(super) fn start(file: DbFile, clock: Arc<Clock>, hints: Arc<Hints>) -> Result<Self, StoreError> {
-        let holders = Holders::join(file.path(), clock.boot_id());
-        let db = file.open(&holders, &clock)?;
+        let database = Mutex::new(Database::open(file, clock)?);
         let (jobs, inbox) = channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let mut queue = WriteQueue { db: Some(db), file, clock, holders, inbox, waiting: Arc::clone(&waiting), hints };
+        let access = Arc::new(WriteAccess { waiting: AtomicUsize::new(0), database, is_calm: AtomicBool::new(false), hints });
+        let mut queue = WriteQueue { access: Arc::clone(&access), inbox };
         let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || queue.work());
-        Ok(Self { jobs: Some(jobs), waiting, thread: Some(thread.map_err(StoreError::unavailable)?) })
+        Ok(Self { jobs: Some(jobs), access, thread: Some(thread.map_err(StoreError::unavailable)?) })
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_calm(&self, is_calm: bool) {
+        self.access.is_calm.store(is_calm, Ordering::Relaxed);
+    }
+
+    /// Does a job on this thread, if that is short and no other job waits. The answer is durable.
+    /// Returns `None` if the job must be [queued](Self::send).
+    pub(super) fn do_here<T>(
+        &self,
+        weight: Weight,
+        act: &mut impl FnMut(&WriteTransaction<'_>) -> Done<T>,
+    ) -> Option<Result<T, Failed>> {
+        let access = &*self.access;
+        let is_calm = access.is_calm.load(Ordering::Relaxed) && access.waiting.load(Ordering::Relaxed) == 0;
+        if !is_calm || !weight.may_run_here || weight.bytes > BYTES_HERE_MAX {
+            return None;
+        }
+        let block = may_block()?;
+        let mut database = access.database.try_lock().ok()?;
+        let mut answer = None;
+        let written = block.run(|| {
+            database.write_at_once(|transaction| {
+                answer = Some(act(transaction)?);
+                Ok(())
+            })
+        })?;
+        access.note(1, database.last_took);
+        drop(database);
+        if written.is_ok() && weight.sends_hint {
+            access.hints.notify();
+        }
+        match written {
+            Ok(()) => answer.map(|answer| answer.map_err(Failed::from)),
+            Err(failed) => Some(Err(failed)),
+        }
     }
 
     /// Queues a job. The answer comes after the job is durable.
@@ -94,15 +128,15 @@ impl Writer {
         act: impl FnMut(&WriteTransaction<'_>) -> Done<T> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Failed>>, StoreError> {
         let (reply, answer) = oneshot::channel();
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.access.waiting.fetch_add(1, Ordering::Relaxed) >= JOBS_WAITING_MAX {
+            self.access.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::unreachable("65,536 writes wait for the disk; try again later"));
         }
         let job = Box::new(WriteJob { weight, act, done: None, reply });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
             _ => {
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.access.waiting.fetch_sub(1, Ordering::Relaxed);
                 Err(StoreError::unreachable("the writer thread has ended; open the store again"))
             }
         }
@@ -158,31 +192,39 @@ impl<T: Send, F: FnMut(&WriteTransaction<'_>) -> Done<T> + Send> Job for WriteJo
     }
 }
 
-/// The state of the writer thread. Its fields are dropped in order: the file is closed before the
-/// holder ends.
+impl WriteAccess {
+    /// Notes a transaction with this number of jobs.
+    fn note(&self, jobs: usize, took: Duration) {
+        self.is_calm.store(jobs == 1 && took < SHORT, Ordering::Relaxed);
+    }
+}
+
+/// The state of the writer thread.
 struct WriteQueue {
-    /// `None` after a failed COMMIT, if the file could not be reopened.
-    db: Option<Connection>,
-    holders: Holders,
-    file: DbFile,
-    clock: Arc<Clock>,
+    access: Arc<WriteAccess>,
     inbox: Receiver<Box<dyn Job>>,
-    waiting: Arc<AtomicUsize>,
-    hints: Arc<Hints>,
 }
 
 impl WriteQueue {
     fn work(&mut self) {
         while let Ok(first) = self.inbox.recv() {
+            let access = Arc::clone(&self.access);
+            let mut database = access.database.lock().unwrap_or_else(PoisonError::into_inner);
+            // Under the lock: jobs that were queued while it was taken are part of the batch.
             let mut batch = self.batch(first);
-            match self.write(&mut batch) {
+            let written = write(&mut database, &mut batch);
+            access.note(batch.len(), database.last_took);
+            match written {
                 Err(failed) if failed.is_corrupt && batch.len() > 1 => {
                     for mut job in batch {
-                        let written = self.write(std::slice::from_mut(&mut job));
+                        let written = write(&mut database, std::slice::from_mut(&mut job));
                         self.answer(vec![job], written);
                     }
                 }
-                written => self.answer(batch, written),
+                written => {
+                    drop(database);
+                    self.answer(batch, written);
+                }
             }
         }
     }
@@ -191,7 +233,7 @@ impl WriteQueue {
         let sends_hint = written.is_ok() && batch.iter().any(|job| job.weight().sends_hint);
         batch.into_iter().for_each(|job| job.answer(written.as_ref().err()));
         if sends_hint {
-            self.hints.notify();
+            self.access.hints.notify();
         }
     }
 
@@ -203,42 +245,11 @@ impl WriteQueue {
             bytes += job.weight().bytes;
             batch.push(job);
         }
-        self.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        self.access.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
         batch
-    }
-
-    fn write(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
-        let db = match self.db.take() {
-            Some(db) => db,
-            None => self.file.open(&self.holders, &self.clock)?,
-        };
-        let begun = run(&db, "BEGIN IMMEDIATE").map_err(|error| self.file.failure(error));
-        let done = begun.and_then(|()| self.file.check_format(&db)).map_err(Failed::from).and_then(|()| {
-            let batch = WriteTransaction { db: &db, now: self.clock.now(), holders: &self.holders };
-            jobs.iter_mut().try_for_each(|job| job.act(&batch)).map_err(|error| {
-                let is_corrupt = is_corruption(&error) && self.file.check_in_place().is_ok();
-                Failed { error: self.file.failure(error), is_corrupt }
-            })
-        });
-        if let Err(error) = done {
-            // Some errors have already ended the transaction.
-            if db.is_autocommit() || run(&db, "ROLLBACK").is_ok() {
-                self.db = Some(db);
-            }
-            return Err(error);
-        }
-        if let Err(error) = run(&db, "COMMIT") {
-            drop(db);
-            self.db = self.file.open(&self.holders, &self.clock).ok();
-            return Err(self.file.failure(error).into());
-        }
-        // Writes to a deleted file are lost. The connection is not used again.
-        self.file.check_in_place()?;
-        self.db = Some(db);
-        Ok(())
     }
 }
 
-fn run(db: &Connection, statement: &'static str) -> rusqlite::Result<()> {
-    db.prepare_cached(statement)?.execute([]).map(drop)
+fn write(database: &mut Database, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
+    database.write(|transaction| jobs.iter_mut().try_for_each(|job| job.act(transaction)))
 }
