@@ -7,16 +7,16 @@
 
 use crate::ledger_client::lock;
 use pleach::runtime::Random;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A part of the text of a commit statement that no other statement has.
-const COMMIT: &[u8] = b"WITH advanced AS";
+/// A part of the text of a commit statement, of one run or of several, that no other statement has.
+const COMMIT: &[u8] = b"advanced AS (";
 
 pub struct Proxy {
     pub port: u16,
@@ -31,11 +31,19 @@ struct Plan {
     random: Mutex<Option<Random>>,
 }
 
-/// One connection: its commit statements, and whether a commit is in flight.
+/// One connection: its commit statements, and its requests in flight. A driver sends a request
+/// without waiting for the answer to the one before.
 #[derive(Default)]
 struct Talk {
     commits: Mutex<HashSet<Vec<u8>>>,
-    is_committing: AtomicBool,
+    /// For each request without an answer, whether it is a commit.
+    asked: Mutex<VecDeque<bool>>,
+}
+
+impl Talk {
+    fn is_committing(&self) -> bool {
+        lock(&self.asked).front().is_some_and(|is_commit| *is_commit)
+    }
 }
 
 impl Proxy {
@@ -99,6 +107,7 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk) -> io
     from.read_exact(&mut first).await?;
     read_rest(&mut from, &mut first, 0).await?;
     to.write_all(&first).await?;
+    let mut is_commit = false;
     loop {
         let message = read_message(&mut from).await?;
         let words: Vec<&[u8]> = message[5..].split(|byte| *byte == 0).take(2).collect();
@@ -106,7 +115,8 @@ async fn ask(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk) -> io
             (b'P', [name, text]) if text.windows(COMMIT.len()).any(|part| part == COMMIT) => {
                 lock(&talk.commits).insert(name.to_vec());
             }
-            (b'B', [_, name]) => talk.is_committing.store(lock(&talk.commits).contains(*name), SeqCst),
+            (b'B', [_, name]) => is_commit = lock(&talk.commits).contains(*name),
+            (b'S' | b'Q', _) => lock(&talk.asked).push_back(std::mem::take(&mut is_commit)),
             _ => {}
         }
         to.write_all(&message).await?;
@@ -121,13 +131,15 @@ async fn answer(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, talk: &Talk, pl
         let message = read_message(&mut from).await?;
         let is_last = message[0] == b'Z';
         held.extend(message);
-        if !talk.is_committing.load(SeqCst) {
-            to.write_all(&std::mem::take(&mut held)).await?;
-        } else if is_last {
-            talk.is_committing.store(false, SeqCst);
-            if plan.loses_now() {
-                return Ok(());
-            }
+        let is_committing = talk.is_committing();
+        if is_last {
+            // The login ends like an answer, and has no request.
+            lock(&talk.asked).pop_front();
+        }
+        if is_committing && is_last && plan.loses_now() {
+            return Ok(());
+        }
+        if !is_committing || is_last {
             to.write_all(&std::mem::take(&mut held)).await?;
         }
     }
@@ -153,12 +165,13 @@ mod tests {
     use super::COMMIT;
 
     #[test]
-    fn the_commit_statement_is_recognized_and_no_other() {
+    fn the_commit_statements_are_recognized_and_no_other() {
         let has_mark = |text: &str| text.as_bytes().windows(COMMIT.len()).any(|part| part == COMMIT);
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../graph/src/store/postgres/sql");
         let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
         let marked: Vec<_> = files.filter(|path| has_mark(&std::fs::read_to_string(path).unwrap())).collect();
-        let names: Vec<_> = marked.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["commit.sql"]);
+        let mut names: Vec<_> = marked.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["commit.sql", "commit_many.sql"]);
     }
 }

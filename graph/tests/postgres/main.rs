@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod batches;
 mod busy_rows;
 mod columns;
 mod conformance;

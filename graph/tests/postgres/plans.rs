@@ -193,6 +193,15 @@ async fn call_all(store: &PostgresStore) {
     store.read("r", Rows::Range(1..=2), Parts::Whole).await.unwrap();
     store.prune(Prune::Rows { held: Held::of(&claim.run), before: 2, keep: vec![] }).await.unwrap();
     store.renew(vec![Held::of(&claim.run)], LONG).await.unwrap();
+    // What comes meanwhile shares a round trip.
+    let other = create_held(store, "in a batch").await;
+    let alone = row("r", 3, 1, b"{}");
+    let alone = store.commit(Commit { rows: vec![alone], ..next(&claim, b"{}") });
+    let (first, second) = tokio::join!(alone, store.commit(next(&other, b"{}")));
+    first.and(second).unwrap();
+    let single = |run| store.read(run, Rows::Each(vec![2]), Parts::Whole);
+    let (first, second) = tokio::join!(single("r"), single("in a batch"));
+    first.and(second).unwrap();
     store.release(vec![Held::of(&claim.run)], Release::AsIs).await.unwrap();
     store.claim(forced("r"), lease("bob")).await.unwrap();
     store.claim(ready(9), lease("bob")).await.unwrap();
@@ -226,6 +235,9 @@ async fn c11_no_statement_reads_a_whole_table() {
         WHERE statement LIKE '%pleach_%' AND cardinality(parameter_types) > 0 ORDER BY prepare_time";
     let statements = client.query(prepared, &[]).await.unwrap();
     assert!(statements.len() >= 20, "too few prepared statements: {}", statements.len());
+    for mark in ["WITH held AS MATERIALIZED", "WITH ORDINALITY AS w"] {
+        assert!(statements.iter().any(|found| found.get::<_, String>(1).contains(mark)), "no batch was made: {mark}");
+    }
     for found in statements {
         let (name, text, parameters): (String, String, i32) = (found.get(0), found.get(1), found.get(2));
         let values = vec!["NULL"; parameters as usize].join(", ");

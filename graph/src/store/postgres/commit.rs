@@ -2,7 +2,7 @@
 
 use super::fault::Failure;
 use super::read::{KeyedRun, find};
-use super::{run_row, sql};
+use super::{ring, run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::{REFUSED_MAX, cut_reason};
 use crate::store::row::{Row, STRAY_ROW};
@@ -68,7 +68,11 @@ pub(super) async fn create(client: &ClientWrapper, run: &NewRun, rows: &[Row]) -
         true => (&sql::CREATE, &parameters[..20]),
         false => (&sql::CREATE_TAGGED, &parameters[..]),
     };
-    if let Some(row) = client.query_opt(&client.prepare_cached(statement).await?, parameters).await? {
+    let created = match run.lease.is_none() {
+        true => ring::query_and_ring(client, statement, parameters).await?.pop(),
+        false => client.query_opt(&client.prepare_cached(statement).await?, parameters).await?,
+    };
+    if let Some(row) = created {
         return run_row::claim(&row);
     }
     let exists = || Failure::from(StoreError::Exists { run: run.id.clone() });
@@ -93,50 +97,75 @@ fn sum_without_times(info: RunInfo) -> i64 {
     no_times.sum()
 }
 
+/// The changes of the run's own row by a commit, as the database stores them.
+pub(super) struct Changes {
+    pub(super) status: Option<&'static str>,
+    pub(super) seen: i64,
+    pub(super) wake: Option<&'static str>,
+    pub(super) wake_at: Option<i64>,
+    pub(super) deadline_is: Option<&'static str>,
+    pub(super) deadline: Option<i64>,
+    pub(super) failure: Option<String>,
+}
+
+impl Changes {
+    pub(super) fn of(commit: &Commit) -> Self {
+        let (wake, wake_at) = match commit.wake {
+            None => (None, None),
+            Some(Wake::Now) => (Some("now"), None),
+            Some(Wake::At(at)) => (Some("at"), Some(at.as_millis())),
+            Some(Wake::OnMessage) => (Some("message"), None),
+        };
+        let (deadline_is, deadline) = match commit.deadline {
+            None => (None, None),
+            Some(Deadline::Never) => (Some("never"), None),
+            Some(Deadline::At(at)) => (Some("at"), Some(at.as_millis())),
+        };
+        let status = commit.status.map(RunStatus::as_str);
+        let seen = i64::try_from(commit.seen).unwrap_or(i64::MAX);
+        let failure = commit.failure.clone().map(|failure| failure.shortened().stored());
+        Self { status, seen, wake, wake_at, deadline_is, deadline, failure }
+    }
+}
+
+/// Returns whether a task on another machine may sleep until this commit: a worker that could claim
+/// the run, or a caller that waits for its end. A run that stays held cannot be claimed.
+pub(super) fn rings(commit: &Commit) -> bool {
+    commit.release || commit.status.is_some_and(|status| !status.is_live())
+}
+
 /// Appends the rows of a commit and updates the run's row, if the fence allows it.
 pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -> Result<Committed, Failure> {
     let columns = Columns::new(&commit.rows);
-    let (wake, wake_at) = match commit.wake {
-        None => (None, None),
-        Some(Wake::Now) => (Some("now"), None),
-        Some(Wake::At(at)) => (Some("at"), Some(at.as_millis())),
-        Some(Wake::OnMessage) => (Some("message"), None),
-    };
-    let (deadline_is, deadline) = match commit.deadline {
-        None => (None, None),
-        Some(Deadline::Never) => (Some("never"), None),
-        Some(Deadline::At(at)) => (Some("at"), Some(at.as_millis())),
-    };
+    let changes = Changes::of(commit);
     let (fingerprint, schema) =
         commit.version.as_ref().map(|version| (&version.fingerprint, i64::from(version.schema))).unzip();
     let takes: Vec<i64> = commit.takes.iter().map(|number| i64::try_from(*number).unwrap_or(i64::MAX)).collect();
-    let failure = commit.failure.clone().map(|failure| failure.shortened().stored());
     let tags = commit.tags.clone().unwrap_or_default();
     let ((keys, values), stored_tags) = (tag_columns(&tags), tags.stored());
     let RefusedColumns { numbers: refused, reasons, causes } = refused_columns(&commit.refuses);
-    let parameters: [&(dyn ToSql + Sync); 30] = [
+    let parameters: [&(dyn ToSql + Sync); 29] = [
         &commit.run,
         &(commit.instance as i64),
         &(commit.epoch as i64),
         &(head as i64),
         &(head as i64 + commit.rows.len() as i64),
-        &commit.status.map(RunStatus::as_str),
-        &i64::try_from(commit.seen).unwrap_or(i64::MAX),
-        &wake,
-        &wake_at,
-        &deadline_is,
-        &deadline,
+        &changes.status,
+        &changes.seen,
+        &changes.wake,
+        &changes.wake_at,
+        &changes.deadline_is,
+        &changes.deadline,
         &commit.release,
         &fingerprint,
         &schema,
         &sum_change(client, commit).await?,
         &takes,
-        &commit.may_make_ready(),
         &columns.sequences,
         &columns.sums,
         &columns.headers,
         &columns.bodies,
-        &failure,
+        &changes.failure,
         &commit.tags.is_some(),
         &stored_tags,
         &keys,
@@ -147,10 +176,14 @@ pub(super) async fn commit(client: &ClientWrapper, commit: &Commit, head: u64) -
         &(REFUSED_MAX.saturating_sub(refused.len()) as i64),
     ];
     let (statement, parameters) = match commit.tags.is_none() && commit.refuses.is_empty() {
-        true => (&sql::COMMIT, &parameters[..22]),
+        true => (&sql::COMMIT, &parameters[..21]),
         false => (&sql::COMMIT_MORE, &parameters[..]),
     };
-    match client.query_opt(&client.prepare_cached(statement).await?, parameters).await {
+    let found = match rings(commit) {
+        true => ring::query_and_ring(client, statement, parameters).await.map(|mut found| found.pop()),
+        false => client.query_opt(&client.prepare_cached(statement).await?, parameters).await,
+    };
+    match found {
         Ok(Some(row)) => return committed(&row),
         Ok(None) => {}
         // This driver holds the run, so no other driver wrote a row above the head.

@@ -25,6 +25,16 @@ pub(super) enum Failure {
     Contended,
 }
 
+/// The failure of a statement for several runs.
+pub(super) enum BatchFailure {
+    /// The connection was lost, so the statement may have succeeded.
+    Lost,
+    /// Nothing was done, and each call may succeed alone.
+    Undone,
+    /// Each call fails with this.
+    Of(Failure),
+}
+
 impl From<StoreError> for Failure {
     fn from(rejected: StoreError) -> Self {
         Self::Rejected(rejected)
@@ -49,6 +59,18 @@ impl Failure {
             Some(code) if NOTHING_DONE.contains(code) => true,
             Some(code) => is_repeatable && is_shutdown(code),
             None => is_repeatable && error.is_closed(),
+        }
+    }
+
+    /// Returns what the failure of a statement for several runs means for each of them.
+    pub(super) fn of_batch(self) -> BatchFailure {
+        match &self {
+            // The wait for the lock of a table is over. Waiting again alone would take as long.
+            Self::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => BatchFailure::Of(self),
+            Self::Database(error) if error.code().is_none_or(is_shutdown) => BatchFailure::Lost,
+            // The server rolled back. One run can be the reason, for example a stray row.
+            Self::Database(_) => BatchFailure::Undone,
+            Self::Rejected(_) | Self::Unanswered(_) | Self::Contended => BatchFailure::Of(self),
         }
     }
 

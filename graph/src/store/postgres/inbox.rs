@@ -6,7 +6,7 @@
 //! whole operation is repeated.
 
 use super::fault::{Failure, TRIES_MAX};
-use super::{run_row, sql};
+use super::{ring, run_row, sql};
 use crate::store::error::StoreError;
 use crate::store::limits::{INBOX_MAX, check_text};
 use crate::store::message_kind::{CommandAction, InboxMessageKind, STRAY_MESSAGE};
@@ -43,7 +43,7 @@ pub(super) async fn add_message(client: &ClientWrapper, id: &str, message: &NewM
         let NewMessage { name, dedup, payload, sum } = message;
         let parameters: [&(dyn ToSql + Sync); 8] =
             [&key, &(last_message as i64), &(room as i64), &replaces, name, dedup, &i64::from(*sum), payload];
-        match client.query_opt(&client.prepare_cached(&sql::ADD_MESSAGE).await?, &parameters).await {
+        match ring::query_and_ring(client, &sql::ADD_MESSAGE, &parameters).await.map(|mut added| added.pop()) {
             Ok(Some(row)) => return Ok(row.try_get::<_, i64>("n")? as u64),
             Ok(None) => {}
             // A message with the same dedup text came first.

@@ -4,6 +4,7 @@
 //! each of them follows. Only those statements may wait.
 
 use super::fault::Failure;
+use super::ring;
 use super::sql::{self, Statement};
 use crate::store::error::StoreError;
 use crate::store::limits::{TAKEOVERS_MAX, cut_reason};
@@ -21,7 +22,7 @@ const BUSY_WAIT_PART: u32 = 8;
 const BUSY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The runs of a call for which nothing was done.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct NotDone {
     /// The caller does not hold these runs.
     pub(super) lost: Vec<Held>,
@@ -31,6 +32,7 @@ pub(super) struct NotDone {
 
 /// Runs as columns, for `unnest`. Skips ids with a NUL, which no run has and PostgreSQL does not
 /// accept.
+#[derive(Default)]
 struct Columns<'a> {
     runs: Vec<&'a str>,
     instances: Vec<i64>,
@@ -38,28 +40,52 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn new(held: &'a [Held]) -> Self {
-        let known = || held.iter().filter(|one| !one.run.contains('\0'));
+    fn extend(&mut self, held: &'a [Held]) {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        Self {
-            runs: known().map(|one| one.run.as_str()).collect(),
-            instances: known().map(|one| number(one.instance)).collect(),
-            epochs: known().map(|one| number(one.epoch)).collect(),
+        for one in held.iter().filter(|one| !one.run.contains('\0')) {
+            self.runs.push(&one.run);
+            self.instances.push(number(one.instance));
+            self.epochs.push(number(one.epoch));
         }
     }
 }
 
-/// Renews the leases whose rows are not locked, then the others one by one. The rows of busy runs
-/// are locked often, but for short times.
-pub(super) async fn renew(client: &ClientWrapper, held: &[Held], lease: Duration) -> Result<Renewed, Failure> {
-    let Columns { runs, instances, epochs } = Columns::new(held);
+/// The leases that one caller renews, and for how long.
+pub(super) struct Renewal {
+    pub(super) held: Vec<Held>,
+    pub(super) lease: Duration,
+}
+
+/// Renews the leases whose rows are not locked, of several callers. Returns for each caller what
+/// was not done, and the time.
+pub(super) async fn renew_free<'a>(
+    client: &ClientWrapper,
+    renewals: impl Iterator<Item = &'a Renewal> + Clone,
+) -> Result<Vec<(NotDone, Timestamp)>, Failure> {
+    let (mut columns, mut leases) = (Columns::default(), Vec::new());
+    for renewal in renewals.clone() {
+        columns.extend(&renewal.held);
+        leases.resize(columns.runs.len(), millis(renewal.lease));
+    }
     let statement = client.prepare_cached(&sql::RENEW).await?;
-    let found = client.query(&statement, &[&runs, &instances, &epochs, &millis(lease)]).await?;
+    let found = client.query(&statement, &[&columns.runs, &columns.instances, &columns.epochs, &leases]).await?;
     let now = match found.first() {
         Some(row) => Timestamp::from_millis(row.try_get("now")?),
         None => return Err(StoreError::unavailable("the renewal of the leases returned no time; try again").into()),
     };
-    let NotDone { mut lost, busy: skipped } = not_done(held, &found)?;
+    let done = done(&found)?;
+    Ok(renewals.map(|renewal| (NotDone::of(&renewal.held, &done), now)).collect())
+}
+
+/// Renews leases whose rows were locked, one by one. Such rows are locked often, but for short
+/// times.
+pub(super) async fn renew_busy(
+    client: &ClientWrapper,
+    not_done: &NotDone,
+    lease: Duration,
+    now: Timestamp,
+) -> Result<Renewed, Failure> {
+    let NotDone { mut lost, busy: skipped } = not_done.clone();
     let until = Instant::now() + (lease / BUSY_WAIT_PART).min(BUSY_WAIT_MAX);
     let (mut busy, mut skipped) = (Vec::new(), skipped.into_iter());
     while let Some(time) = until.checked_duration_since(Instant::now()).filter(|_| skipped.len() > 0) {
@@ -106,7 +132,9 @@ pub(super) async fn release_one(client: &ClientWrapper, held: &Held, how: &Relea
 }
 
 async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Held], how: &Release) -> Result<NotDone, Failure> {
-    let Columns { runs, instances, epochs } = Columns::new(held);
+    let mut columns = Columns::default();
+    columns.extend(held);
+    let Columns { runs, instances, epochs } = columns;
     let (reason, delay) = match how {
         Release::AsIs => (None, None),
         Release::ForOthers { delay } => (None, Some(millis(*delay))),
@@ -114,25 +142,34 @@ async fn release_with(client: &ClientWrapper, statement: &Statement, held: &[Hel
     };
     let parameters: [&(dyn ToSql + Sync); 7] =
         [&runs, &instances, &epochs, &reason.is_some(), &reason, &delay, &i64::from(TAKEOVERS_MAX)];
-    let found = client.query(&client.prepare_cached(statement).await?, &parameters).await?;
-    not_done(held, &found)
+    let found = ring::query_and_ring(client, statement, &parameters).await?;
+    Ok(NotDone::of(held, &done(&found)?))
 }
 
-/// Returns the runs that were not found, and the runs that were found and not changed.
-fn not_done(held: &[Held], found: &[tokio_postgres::Row]) -> Result<NotDone, Failure> {
-    let mut done = HashMap::new();
+/// The found runs by id, instance and epoch, and whether they were changed.
+type Done<'a> = HashMap<(&'a str, u64, u64), bool>;
+
+fn done(found: &[tokio_postgres::Row]) -> Result<Done<'_>, Failure> {
+    let mut done = Done::new();
     for row in found {
         let Some(id) = row.try_get::<_, Option<&str>>("id")? else { continue };
         let key = (id, row.try_get::<_, i64>("instance")? as u64, row.try_get::<_, i64>("epoch")? as u64);
         done.insert(key, row.try_get::<_, bool>("done")?);
     }
-    let mut not_done = NotDone::default();
-    for one in held {
-        match done.get(&(one.run.as_str(), one.instance, one.epoch)) {
-            Some(true) => {}
-            Some(false) => not_done.busy.push(one.clone()),
-            None => not_done.lost.push(one.clone()),
+    Ok(done)
+}
+
+impl NotDone {
+    /// The runs that were not found, and the runs that were found and not changed.
+    fn of(held: &[Held], done: &Done<'_>) -> Self {
+        let mut not_done = Self::default();
+        for one in held {
+            match done.get(&(one.run.as_str(), one.instance, one.epoch)) {
+                Some(true) => {}
+                Some(false) => not_done.busy.push(one.clone()),
+                None => not_done.lost.push(one.clone()),
+            }
         }
+        not_done
     }
-    Ok(not_done)
 }

@@ -5,20 +5,27 @@
 //! Lock rules:
 //! 1. A commit updates the run's own row if instance, epoch and head match, and inserts the rows of
 //!    the log from the result.
-//! 2. Claims of ready runs skip locked rows and never wait. Renewals skip locked rows first, then
-//!    wait a short time for each of them.
+//! 2. Claims of ready runs and commits of several runs skip locked rows and never wait. Renewals
+//!    skip locked rows first, then wait a short time for each of them.
 //! 3. Where Rust decides (`decide`), the row is read without a lock and written only if it has not
 //!    changed. Otherwise the whole operation is repeated.
-//! 4. A statement for several runs locks their rows in the order of their keys. The run's own row
+//! 4. A statement for several runs locks their rows in the order of their ids, and never waits for
+//!    one. Only claims lock in another order: the run that is due longest first. The run's own row
 //!    is locked before rows of its log or inbox.
+//! 5. A transaction that writes rows sends no notification; see `ring`.
 //!
 //! Reading order: `schema` and `sql` (tables and statements), `commit`, `claims`, `leases`,
-//! `inbox`, `prune`, `read`, `list`, then `connections`, `fault` (errors), `builder`, `tls`,
-//! `listen` and `diagnosis`.
+//! `inbox`, `prune`, `read`, `list`, `batcher`, `batches`, `commit_many`, then `connections`,
+//! `fault` (errors), `builder`, `tls`, `listen`, `ring` and `diagnosis`.
 
+mod batcher;
+#[cfg(test)]
+mod batcher_model;
+mod batches;
 mod builder;
 mod claims;
 mod commit;
+mod commit_many;
 mod connections;
 mod diagnosis;
 mod fault;
@@ -28,6 +35,7 @@ mod list;
 mod listen;
 mod prune;
 mod read;
+mod ring;
 mod run_row;
 mod schema;
 mod sql;
@@ -46,9 +54,12 @@ use super::{
     Claim, Commit, Committed, Filter, Held, InboxMessage, Lease, NewMessage, NewRun, OverdueRuns, Parts, Prune, RefusedMessage,
     Release, Renewed, Row, Rows, RunCursor, RunInfo, RunList, Store, StoreError, StoreFuture, Wanted,
 };
+use batcher::Turn;
+use batches::Batches;
 use claims::Claimed;
 use connections::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, Connections};
 use deadpool_postgres::Pool;
+use leases::Renewal;
 use pleach_core::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
@@ -90,7 +101,8 @@ use tokio_postgres::{Config, Socket};
 pub struct PostgresStore(Arc<PostgresParts>);
 
 struct PostgresParts {
-    connections: Connections,
+    connections: Arc<Connections>,
+    batches: Batches,
     hints: Arc<Hints>,
     listener: Option<tokio::task::AbortHandle>,
 }
@@ -152,7 +164,9 @@ impl PostgresStore {
         listening: Option<impl Future<Output = ()> + Send + 'static>,
         migrates: bool,
     ) -> Result<Self, StoreError> {
-        let mut store = PostgresParts { connections, hints, listener: None };
+        let connections = Arc::new(connections);
+        let batches = Batches::new(&connections);
+        let mut store = PostgresParts { connections, batches, hints, listener: None };
         store.prepare(migrates).await?;
         store.listener = listening.map(|listening| tokio::spawn(listening).abort_handle());
         Ok(Self(Arc::new(store)))
@@ -224,6 +238,49 @@ impl PostgresParts {
         Ok(())
     }
 
+    /// Makes a commit, with the commits of other runs if some are under way.
+    async fn commit(&self, commit: &Arc<Commit>, head: u64) -> Result<Committed, StoreError> {
+        let turn = match commit_many::bytes(commit) {
+            Some(bytes) => self.batches.commits.turn(commit, bytes).await,
+            None => Turn::ALONE,
+        };
+        let (is_repeated, _place) = match turn {
+            Turn::Over(answer) => return answer,
+            Turn::Alone { is_repeated, place } => (is_repeated, place),
+        };
+        on_a_connection!(self, !is_repeated, |client| commit::commit(client, commit, head))
+    }
+
+    /// Reads rows. Reads of one row share a round trip with those of other runs.
+    async fn read(&self, run: &str, which: Rows, parts: Parts) -> Result<Vec<Row>, StoreError> {
+        let turn = match read::single_row(run, &which, parts) {
+            Some(single) => self.batches.reads.turn(&Arc::new(single), 0).await,
+            None => Turn::ALONE,
+        };
+        let _place = match turn {
+            Turn::Over(answer) => return answer,
+            Turn::Alone { place, .. } => place,
+        };
+        on_a_connection!(self, true, |client| for_run(run, read::rows(client, run, which.clone(), parts)))
+    }
+
+    /// Renews leases, with those of other callers if some are under way. Then waits for locked rows
+    /// on a connection of its own.
+    async fn renew(&self, renewal: Renewal) -> Result<Renewed, StoreError> {
+        let (lease, renewal) = (renewal.lease, Arc::new(renewal));
+        let (not_done, now) = match self.batches.renewals.turn(&renewal, 0).await {
+            Turn::Over(answer) => answer?,
+            Turn::Alone { place: _place, .. } => on_a_connection!(self, take_for_renewal, true, |client| async {
+                let mut renewed = leases::renew_free(client, std::iter::once(&*renewal)).await?;
+                Ok(renewed.remove(0))
+            })?,
+        };
+        if not_done.busy.is_empty() {
+            return Ok(Renewed { lost: not_done.lost, busy: not_done.busy, now });
+        }
+        on_a_connection!(self, take_for_renewal, true, |client| leases::renew_busy(client, &not_done, lease, now))
+    }
+
     /// Releases runs. Waits for locked rows one by one, so that the call holds no lock while it
     /// waits.
     async fn release(&self, held: &[Held], how: &Release) -> Result<Vec<Held>, StoreError> {
@@ -287,9 +344,7 @@ impl Store for PostgresStore {
     fn renew(&self, held: Vec<Held>, lease: Duration) -> StoreFuture<'_, Renewed> {
         Box::pin(async move {
             check_lease(lease)?;
-            let renewing =
-                async { on_a_connection!(self.0, take_for_renewal, true, |client| leases::renew(client, &held, lease)) };
-            self.0.connections.renewal(lease, renewing).await
+            self.0.connections.renewal(lease, self.0.renew(Renewal { held, lease })).await
         })
     }
 
@@ -304,7 +359,8 @@ impl Store for PostgresStore {
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
         Box::pin(async move {
             let head = commit.check()?;
-            let committed = on_a_connection!(self.0, true, |client| commit::commit(client, &commit, head))?;
+            let commit = Arc::new(commit);
+            let committed = self.0.commit(&commit, head).await?;
             self.send_hint_if(commit.may_make_ready());
             Ok(committed)
         })
@@ -315,9 +371,7 @@ impl Store for PostgresStore {
     }
 
     fn read<'a>(&'a self, run: &'a str, which: Rows, parts: Parts) -> StoreFuture<'a, Vec<Row>> {
-        Box::pin(
-            async move { on_a_connection!(self.0, true, |client| for_run(run, read::rows(client, run, which.clone(), parts))) },
-        )
+        Box::pin(async move { self.0.read(run, which, parts).await })
     }
 
     fn list(&self, filters: Vec<Filter>, after: Option<RunCursor>, count: usize) -> StoreFuture<'_, RunList> {

@@ -1,5 +1,6 @@
 //! Reads a run: its own row, its log and its inbox.
 
+use super::batcher::CallResult;
 use super::fault::Failure;
 use super::{run_row, sql};
 use crate::store::error::StoreError;
@@ -10,6 +11,7 @@ use crate::store::run_info::RunInfo;
 use crate::store::time::Timestamp;
 use crate::store::{Parts, RefusedMessage, Rows};
 use deadpool_postgres::ClientWrapper;
+use std::sync::Arc;
 
 /// A run's key, its row and the time of the database.
 pub(super) struct KeyedRun {
@@ -39,7 +41,7 @@ pub(super) async fn rows(client: &ClientWrapper, id: &str, which: Rows, parts: P
     let wanted: Vec<i64> = sequences.iter().map(|sequence| *sequence as i64).collect();
     let statement = client.prepare_cached(&sql::ROWS).await?;
     let found = client.query(&statement, &[&id, &wanted, &(parts == Parts::Whole), &(READ_BYTES_MAX as i64)]).await?;
-    let mut found = found.iter().map(|row| log_row(id, row));
+    let mut found = found.iter().map(|row| log_row(id, row, "sum"));
     let mut answer = Answer::new(id, before.oldest);
     let (mut bytes, mut next) = (0, found.next().transpose()?);
     for sequence in sequences {
@@ -61,11 +63,46 @@ pub(super) async fn rows(client: &ClientWrapper, id: &str, which: Rows, parts: P
     Ok(answer.into_rows())
 }
 
-fn log_row(id: &str, row: &tokio_postgres::Row) -> Result<Row, Failure> {
+/// Returns the one row that such a read wants, by its sequence; `None` if it wants several.
+pub(super) fn single_row(id: &str, which: &Rows, parts: Parts) -> Option<SingleRow> {
+    let sequence = match which {
+        Rows::Each(sequences) if sequences.len() == 1 => i64::try_from(sequences[0]).ok()?,
+        _ => return None,
+    };
+    let is_known = parts == Parts::Whole && check_text("run id", id).is_ok();
+    is_known.then(|| SingleRow { run: id.to_string(), sequence })
+}
+
+/// One row of one log.
+pub(super) struct SingleRow {
+    pub(super) run: String,
+    pub(super) sequence: i64,
+}
+
+/// Reads one row for each of several runs. What is not there, damaged or too much is left to the
+/// single reads.
+pub(super) async fn rows_many(client: &ClientWrapper, wanted: &[Arc<SingleRow>]) -> Result<Vec<CallResult<Vec<Row>>>, Failure> {
+    let runs: Vec<&str> = wanted.iter().map(|one| one.run.as_str()).collect();
+    let sequences: Vec<i64> = wanted.iter().map(|one| one.sequence).collect();
+    let statement = client.prepare_cached(&sql::ROWS_MANY).await?;
+    let found = client.query(&statement, &[&runs, &sequences, &(READ_BYTES_MAX as i64)]).await?;
+    let mut results: Vec<_> = wanted.iter().map(|_| CallResult::Alone).collect();
+    for row in &found {
+        let at = row.try_get::<_, i64>("place")? as usize - 1;
+        if run_row::info(row).is_ok()
+            && let Ok(row) = log_row(&wanted[at].run, row, "row_sum")
+        {
+            results[at] = CallResult::Done(vec![row]);
+        }
+    }
+    Ok(results)
+}
+
+fn log_row(id: &str, row: &tokio_postgres::Row, sum: &str) -> Result<Row, Failure> {
     let sequence = row.try_get::<_, i64>("seq")? as u64;
     let (header, body): (Vec<u8>, Vec<u8>) = (row.try_get("header")?, row.try_get("body")?);
     // An out-of-range checksum must not match by chance after a conversion.
-    let sum = u32::try_from(row.try_get::<_, i64>("sum")?).unwrap_or_else(|_| !sum_of_row(id, sequence, &header));
+    let sum = u32::try_from(row.try_get::<_, i64>(sum)?).unwrap_or_else(|_| !sum_of_row(id, sequence, &header));
     Ok(Row { sequence, header, body, sum })
 }
 

@@ -109,6 +109,7 @@ statements! {
     REFUSED = "refused" [] (run);
     OVERDUE = "overdue" [] (due_for, count, versions);
     ROWS = "rows" [] (run, sequences, whole, bytes_max);
+    ROWS_MANY = "rows_many" [] (runs, sequences, bytes_max);
     INBOX = "inbox" [] (run, after, count, bytes_max);
     UNTAKEN = "untaken" [] (run, number);
     CREATE = "create" ["more" = ""]
@@ -119,24 +120,33 @@ statements! {
         (run, graph, fingerprint, schema, instance, status, head, owner, lease, is_due, wake_at, deadline, from_run, from_seq, sum,
          sequences, sums, headers, bodies, tags, tag_keys, tag_values);
     COMMIT = "commit" [
-        "more" = "", "more_columns" = "", "new_failure" = NEW_FAILURE, "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS,
-        "new_deadline" = NEW_DEADLINE]
-        (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
-         sum_change, takes, notifies, sequences, sums, headers, bodies, failure);
-    /// A commit that changes tags or refuses messages.
-    COMMIT_MORE = "commit" [
-        "more" = include_str!("sql/commit_more.sql"), "more_columns" = MORE_COLUMNS, "new_failure" = NEW_FAILURE,
+        "set" = include_str!("sql/commit_set.sql"), "more" = "", "more_columns" = "", "new_failure" = NEW_FAILURE,
         "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
         (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
-         sum_change, takes, notifies, sequences, sums, headers, bodies, failure, changes_tags, tags, tag_keys, tag_values, refused,
+         sum_change, takes, sequences, sums, headers, bodies, failure);
+    /// A commit that changes tags or refuses messages.
+    COMMIT_MORE = "commit" [
+        "set" = include_str!("sql/commit_set.sql"), "more" = include_str!("sql/commit_more.sql"), "more_columns" = MORE_COLUMNS,
+        "new_failure" = NEW_FAILURE, "new_wake_at" = NEW_WAKE_AT, "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE]
+        (run, instance, epoch, head, new_head, status, seen, wake, wake_at, deadline_is, deadline, release, fingerprint, schema,
+         sum_change, takes, sequences, sums, headers, bodies, failure, changes_tags, tags, tag_keys, tag_values, refused,
          reasons, causes, refused_kept);
+    /// Commits of several runs; none of them changes tags or a version, or refuses messages.
+    COMMIT_MANY = "commit_many" [
+        "set" = include_str!("sql/commit_set.sql"), "more_columns" = "", "new_failure" = NEW_FAILURE, "new_wake_at" = NEW_WAKE_AT,
+        "new_status" = NEW_STATUS, "new_deadline" = NEW_DEADLINE, "new_head" = "c.new_head", "status" = "c.to_status",
+        "seen" = "c.has_seen", "wake" = "c.wakes", "wake_at" = "c.to_wake_at", "deadline_is" = "c.deadline_is",
+        "deadline" = "c.to_deadline", "release" = "c.releases", "fingerprint" = "NULL", "schema" = "NULL", "sum_change" = "0",
+        "failure" = "c.to_failure"]
+        (runs, instances, epochs, heads, new_heads, statuses, seens, wakes, wake_ats, deadlines_are, deadlines, releases, failures,
+         places, sequences, sums, headers, bodies, takers, takes);
     FIND_COMMITTED = "find_committed" [] (run, instance, epoch, head, header);
     CLAIM = "claim" []
         (no, status, epoch, owner, lease, wake_at, takeovers, was_status, was_epoch, was_owner, was_lease_until, was_wake_at,
          was_takeovers);
     CLAIM_READY = "claim_ready" [] (graphs, fingerprints, schemas, owner, lease, count, takeovers_max);
     RELEASE_DAMAGED = "release_damaged" [] (keys, owner);
-    RENEW = "renew" [] (runs, instances, epochs, lease);
+    RENEW = "renew" [] (runs, instances, epochs, leases);
     /// Renews one lease, and waits for its row.
     RENEW_ONE = "renew_one" [] (run, instance, epoch, lease, timeout);
     /// Releases the runs whose rows are not locked.
@@ -147,6 +157,7 @@ statements! {
         (runs, instances, epochs, troubled, reason, delay, takeovers_max);
     INBOX_STATE = "inbox_state" [] (run, dedup, is_command, is_answer);
     ADD_MESSAGE = "add_message" ["new_wake_at" = WAKE_AT_AFTER_MESSAGE] (no, posted, room, replaces, name, dedup, sum, payload);
+    RING = "ring" [] ();
     PRUNE_ROWS = "prune_rows" [] (run, instance, epoch, before, keep);
     ENDS_AROUND = "ends_around" ["plausible_end" = PLAUSIBLE_END] (unchanged_for, earliest);
     PRUNE_ENDED = "prune_ended" ["plausible_end" = PLAUSIBLE_END] (before, count, earliest);
@@ -205,7 +216,8 @@ mod tests {
         // Only the first statement of a call needs the check. The migration itself does not, and a
         // diagnosis does not read the tables.
         for (name, statement) in ALL {
-            let is_free = ["SESSION", "FIND_COMMITTED", "RELEASE_DAMAGED", "ALL_RUNS", "SEAL_RUN", "CLOCK"].contains(name);
+            let is_free =
+                ["SESSION", "RING", "FIND_COMMITTED", "RELEASE_DAMAGED", "ALL_RUNS", "SEAL_RUN", "CLOCK"].contains(name);
             let is_free = is_free || name.starts_with("DIAGNOSE");
             assert_eq!(statement.contains("FROM pleach_format"), !is_free, "{name}");
         }

@@ -18,4 +18,4 @@ WITH numbered AS (
 INSERT INTO pleach_inbox (run, n, at, name, dedup, sum, payload)
 SELECT numbered.no, numbered.posted, {now}, {name}::text, {dedup}::text, {sum}::bigint, {payload}::bytea
 FROM numbered
-RETURNING n, {durable}, pg_notify('pleach', '')::text
+RETURNING n, {durable}

@@ -23,6 +23,5 @@ WITH created_run AS (
     FROM created_run,
         unnest({sequences}::bigint[], {sums}::bigint[], {headers}::bytea[], {bodies}::bytea[]) AS r (seq, sum, header, body)
 ){more}
-SELECT {columns}, created AS now, {durable},
-    CASE WHEN owner IS NULL THEN pg_notify('pleach', '')::text END
+SELECT {columns}, created AS now, {durable}
 FROM created_run

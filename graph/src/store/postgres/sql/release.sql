@@ -10,7 +10,7 @@ WITH held AS (
             ELSE 'delay' END AS next
     FROM pleach_run r JOIN held h ON r.id = h.id AND r.instance = h.instance AND r.epoch = h.epoch
     WHERE r.owner IS NOT NULL AND {known_format}
-    ORDER BY r.no
+    ORDER BY r.id
     FOR NO KEY UPDATE OF r {skip}
 ), released AS (
     UPDATE pleach_run r
@@ -26,7 +26,7 @@ WITH held AS (
             # COALESCE(r.wake_at, -1) # COALESCE({next_wake_at}, -1)
     FROM free
     WHERE r.no = free.no
-    RETURNING r.no, r.id, r.instance, r.epoch, pg_notify('pleach', '')::text
+    RETURNING r.no, r.id, r.instance, r.epoch
 )
 SELECT id, instance, epoch, true AS done
 FROM released
