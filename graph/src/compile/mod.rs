@@ -87,10 +87,10 @@ fn compile<S: Send + 'static>(mut graph: Graph<S>) -> Result<CompiledGraph<S>, C
         Arc::new(NodesById(shape.ids.iter().cloned().zip(graph.nodes.iter().zip(&all_options).map(known)).collect()));
     let drafts = graph.nodes.into_iter().zip(out_edges).zip(all_options);
     // In a sound graph every reachable node has an edge. Unreachable nodes are never entered.
-    let plan_node = |((draft, out_edge), options): ((DraftNode<S>, Option<OutEdge<S>>), _)| PlanNode {
-        call: draft.call,
-        out_edge: out_edge.unwrap_or(OutEdge::To(Target::End)),
-        options,
+    let plan_node = |((draft, out_edge), options): ((DraftNode<S>, Option<OutEdge<S>>), _)| {
+        let (call, out_edge) = (draft.call, out_edge.unwrap_or(OutEdge::To(Target::End)));
+        let takes_context = matches!(call, NodeFn::Context(_)) || out_edge.takes_context();
+        PlanNode { call, out_edge, takes_context, options }
     };
     let nodes: Box<[PlanNode<S>]> = drafts.map(plan_node).collect();
     nodes.iter().for_each(|plan_node| needs.add(plan_node));

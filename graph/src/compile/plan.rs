@@ -34,6 +34,8 @@ pub(crate) struct Plan<S> {
 pub(crate) struct PlanNode<S> {
     pub(crate) call: NodeFn<S>,
     pub(crate) out_edge: OutEdge<S>,
+    /// The node or its router takes a context.
+    pub(crate) takes_context: bool,
     /// `None` for most nodes: these run on the fast path.
     pub(crate) options: Option<Box<NodeOptions<S>>>,
 }
@@ -67,6 +69,13 @@ pub(crate) enum BranchHeads<S> {
     Each(Box<[u32]>, fn(&S) -> S),
     /// All branches at one node, with these states.
     Map(u32, MapItems<S>),
+}
+
+impl<S> OutEdge<S> {
+    /// Returns whether the router takes a context.
+    pub(crate) fn takes_context(&self) -> bool {
+        matches!(self, Self::Choice { route: RouterFn::Context(_), .. })
+    }
 }
 
 impl<S> Plan<S> {

@@ -334,6 +334,11 @@ impl RunContext {
         Ok(cell.get_or_init(|| found))
     }
 
+    /// Returns the runtime of the run, if it was given one or has looked it up.
+    pub(crate) fn known_runtime(&self) -> Option<&Arc<dyn Runtime>> {
+        self.details.get()?.runtime.get()
+    }
+
     /// Returns the cancel token of the run. Created on first use if the options set none.
     pub(crate) fn token(&self) -> Result<&CancelToken, RunFault> {
         if let Some(token) = self.token.get() {

@@ -151,6 +151,12 @@ impl<S: Send + 'static> Lane<S> {
         }
     }
 
+    /// Creates the lane in which a run starts, after the commit with this sequence number.
+    #[inline]
+    pub(super) fn root(at: u32, sequence: u64, state: Option<S>) -> Self {
+        Self::new(at, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End)
+    }
+
     /// Moves to the target of the record `sequence`. Returns whether the lane has arrived.
     pub(super) fn place(&mut self, to: Target, sequence: u64) -> bool {
         self.token.sequence = sequence;

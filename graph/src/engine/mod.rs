@@ -1,8 +1,9 @@
 //! [`Engine`]: executes a run as one future. It owns the lanes and the open fan-outs, and polls
 //! the ready ones.
 //!
-//! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `retry`, `undo_payload`, `fan_out`,
-//! then `records` and `commits` for stored runs, and `completion` for the end of a run.
+//! Read in this order: `lane`, `step`, `attempt`, `fast_path`, `plain_run`, `poll_slice`, `retry`,
+//! `undo_payload`, `fan_out`, then `records` and `commits` for stored runs, and `completion` for
+//! the end of a run.
 //!
 //! Invariants:
 //! 1. A state is in exactly one place: in a lane, in its node, or in the fan-out that split it.
@@ -27,6 +28,8 @@ mod interrupted;
 mod lane;
 mod lane_waits;
 mod parked;
+mod plain_run;
+mod poll_slice;
 pub(crate) mod records;
 mod restore;
 mod retry;
@@ -43,13 +46,18 @@ use crate::context::run_context::{GraphContext, RunContext};
 use crate::define::shape::Target;
 use crate::engine::completion::CompletionStage;
 use crate::engine::fan_out::branches::Branches;
+use crate::engine::fan_out::start::BegunFork;
+use crate::engine::fast_path::{Counts, FastPathEnd};
 use crate::engine::grace::GraceLanes;
 use crate::engine::lane::{AfterCommit, Committing, Lane, Phase};
+use crate::engine::plain_run::{PlainFork, StopAt};
+use crate::engine::poll_slice::PollSlice;
 use crate::engine::records::StepWriter;
 use crate::engine::step::{Stepper, Turn};
 use crate::error::{During, Outcome, PanicError, RunError, RunFault, StoredFault};
 use crate::log::committer::Committer;
-use crate::token::{BranchPath, TokenId};
+pub(crate) use fast_path::VisitLimits;
+pub(crate) use plain_run::{PlainPoll, PlainRun, PlainStop};
 use pleach_core::{Cancelled, Cause, Reason, catch_panic};
 use std::future::Future;
 use std::pin::Pin;
@@ -57,7 +65,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The number of nodes that a run visits in one poll before it yields to other tasks: 256.
+///
+/// A run whose clock says that they took less than 100 µs continues for that long.
 pub const STEPS_PER_POLL_MAX: u32 = 256;
+
+/// The number of reports of its committer that a run handles in one poll before it yields. A commit
+/// can block the thread.
+const COMMITS_PER_POLL_MAX: u32 = 16;
 
 /// The most panics that an error keeps besides its fault.
 const PANICS_KEPT_MAX: usize = 16;
@@ -71,6 +85,8 @@ pub(crate) struct Engine<S> {
     root: Lane<S>,
     /// `None` until the run has fanned out for the first time.
     branches: Option<Box<Branches<S>>>,
+    /// The fan-out at the root that a [`PlainRun`] has begun, until it is opened.
+    begun: Option<Box<BegunFork<S>>>,
     cancelled: Option<Cancelled>,
     /// Nodes that continue after a cancel.
     graces: Option<Box<GraceLanes<S>>>,
@@ -78,17 +94,9 @@ pub(crate) struct Engine<S> {
     stage: Option<Box<CompletionStage<S>>>,
     /// Writes the log, in the root engine of a stored run.
     committer: Option<Box<Committer>>,
-    steps_per_poll: u32,
     /// The end of a stored run is decided. Later commands are taken from the inbox without effect.
     is_ending: bool,
     panics: Vec<PanicError>,
-}
-
-/// The limits of visits: one after the other, and in total.
-#[derive(Clone, Copy)]
-pub(crate) struct VisitLimits {
-    pub(crate) iterations_max: u64,
-    pub(crate) visits_max: u64,
 }
 
 /// The run options that the engine reads.
@@ -101,37 +109,30 @@ pub(crate) struct EngineSetup<S> {
 }
 
 impl<S: Send + 'static> Engine<S> {
-    /// Creates the engine of a run without tree, store and hooks.
+    /// Creates the engine of a run without tree, store and hooks, at the place of its root.
     #[inline(always)]
-    pub(crate) fn plain(
-        plan: Arc<Plan<S>>,
-        limits: VisitLimits,
-        clone_state: Option<fn(&S) -> S>,
-        steps_per_poll: u32,
-        state: S,
-    ) -> Self {
-        let (sequence, many_threads) = (1, plan.needs.threads);
+    fn plain(plan: Arc<Plan<S>>, limits: VisitLimits, slice: PollSlice, counts: Counts, root: Lane<S>) -> Self {
         let VisitLimits { iterations_max, visits_max } = limits;
-        let run = RunContext { iterations_max, visits_max, many_threads, sequence: sequence.into(), ..RunContext::default() };
+        let (visits, sequence, many_threads) = (counts.visits.into(), counts.sequence.into(), plan.needs.threads);
+        let run = RunContext { iterations_max, visits_max, many_threads, visits, sequence, ..RunContext::default() };
         // The only allocation comes first, so that the engine is then built in place.
         let graph_cx = Arc::new(GraphContext::of_run(Arc::clone(&plan.names), run));
         let stepper = Stepper {
             graph_cx,
             hooks: None,
-            clone_state,
+            clone_state: None,
             step_writer: None,
-            needs_full_path: clone_state.is_some(),
-            steps_left: 0,
+            needs_full_path: many_threads,
+            slice,
+            steps_left: counts.steps_left,
         };
-        let start = plan.shape.entry;
-        Self::with(plan, stepper, (start, sequence), Some(state), steps_per_poll)
+        Self::with(plan, stepper, root)
     }
 
     pub(crate) fn new(plan: Arc<Plan<S>>, graph_cx: GraphContext, setup: EngineSetup<S>, state: S) -> Self {
         // The first sequence number of a stored run is that of its first record.
-        let at = (setup.start, graph_cx.run().next_sequence());
-        let steps_per_poll = setup.steps_per_poll;
-        Self::with(plan, Stepper::new(graph_cx, setup), at, Some(state), steps_per_poll)
+        let root = Lane::root(setup.start, graph_cx.run().next_sequence(), Some(state));
+        Self::with(plan, Stepper::new(graph_cx, setup), root)
     }
 
     /// Creates the engine of a stored run. A resumed run has no state until `restore`.
@@ -142,30 +143,24 @@ impl<S: Send + 'static> Engine<S> {
         state: Option<S>,
         committer: Committer,
     ) -> Self {
-        let (start, steps_per_poll) = (setup.start, setup.steps_per_poll);
-        let mut engine = Self::with(plan, Stepper::new(graph_cx, setup), (start, 1), state, steps_per_poll);
+        let root = Lane::root(setup.start, 1, state);
+        let mut engine = Self::with(plan, Stepper::new(graph_cx, setup), root);
         engine.committer = Some(Box::new(committer));
         engine
     }
 
     #[inline(always)]
-    fn with(
-        plan: Arc<Plan<S>>,
-        stepper: Stepper<S>,
-        (start, sequence): (u32, u64),
-        state: Option<S>,
-        steps_per_poll: u32,
-    ) -> Self {
+    fn with(plan: Arc<Plan<S>>, stepper: Stepper<S>, root: Lane<S>) -> Self {
         Self {
             plan,
             stepper,
-            root: Lane::new(start, state, TokenId { sequence, branch: 0 }, BranchPath::default(), Target::End),
+            root,
             branches: None,
+            begun: None,
             cancelled: None,
             graces: None,
             stage: None,
             committer: None,
-            steps_per_poll,
             is_ending: false,
             panics: Vec::new(),
         }
@@ -180,7 +175,36 @@ impl<S: Send + 'static> Engine<S> {
         if is_before_node { self.stepper.fast_path(&self.plan, &mut self.root, cx) } else { None }
     }
 
-    /// Continues the run from where the fast path ended.
+    /// Continues a plain run from where it has stopped.
+    fn take_over(&mut self, stop: StopAt<S>, fork: Option<PlainFork<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        let plan = Arc::clone(&self.plan);
+        let turn = match (stop, fork) {
+            (StopAt::FanOut(fault), fork) => {
+                self.drop_values(self.root.at, || drop(fork));
+                Some(Turn::Failed(RunError::new(fault, self.root.state.take())))
+            }
+            (StopAt::Lane(ended), Some(fork)) => {
+                let sequence = fork.sequence;
+                self.begun = Some(Box::new(BegunFork { fork, ended }));
+                Some(Turn::Forks(sequence, None))
+            }
+            (StopAt::Lane(FastPathEnd::Stopped), None) => None,
+            (StopAt::Lane(ended), None) => self.stepper.finish_fast_path(&plan, &mut self.root, ended),
+        };
+        self.poll_from(turn, cx)
+    }
+
+    /// Continues the run from where the fast path ended, up to the end of its last stage.
+    fn poll_from(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        if self.stage.is_none() {
+            let outcome = std::task::ready!(self.poll_run(fast_path, cx));
+            if let Some(outcome) = self.end(outcome) {
+                return Poll::Ready(outcome);
+            }
+        }
+        self.poll_stage(cx)
+    }
+
     fn poll_run(&mut self, fast_path: Option<Turn<S>>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         if let Some(cancelled) = &mut self.cancelled
             && let Poll::Ready(cause) = Pin::new(cancelled).poll(cx)
@@ -199,6 +223,7 @@ impl<S: Send + 'static> Engine<S> {
             return Poll::Ready(Err(error));
         }
         let mut turn = fast_path;
+        let mut commits_left = COMMITS_PER_POLL_MAX;
         loop {
             // Also without an open fan-out: one may open in this poll, and stale wakeups would hide
             // its lanes.
@@ -213,7 +238,11 @@ impl<S: Send + 'static> Engine<S> {
             }
             match self.poll_committer(cx) {
                 Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
-                Poll::Ready(None) => {}
+                Poll::Ready(None) if commits_left == 0 => {
+                    cx.waker().wake_by_ref();
+                    break;
+                }
+                Poll::Ready(None) => commits_left -= 1,
                 Poll::Pending => break,
             }
         }
@@ -363,18 +392,12 @@ impl<S: Send + 'static> Future for Engine<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
         let this = self.get_mut();
-        this.stepper.steps_left = this.steps_per_poll;
+        this.stepper.steps_left = this.stepper.slice.begin();
         let fast_path = match this.fast_path(cx) {
             // The fast path leaves nothing to commit or release.
             Some(Turn::Arrived) => return Poll::Ready(Ok(this.root.state.take().expect("a lane that arrived has its state"))),
             fast_path => fast_path,
         };
-        if this.stage.is_none() {
-            let outcome = std::task::ready!(this.poll_run(fast_path, cx));
-            if let Some(outcome) = this.end(outcome) {
-                return Poll::Ready(outcome);
-            }
-        }
-        this.poll_stage(cx)
+        this.poll_from(fast_path, cx)
     }
 }

@@ -20,6 +20,7 @@ use crate::define::node::{DeclaredTarget, RouterFn};
 use crate::define::shape::Target;
 use crate::engine::EngineSetup;
 use crate::engine::lane::{AttemptResult, Lane, Phase};
+use crate::engine::poll_slice::PollSlice;
 use crate::engine::records::StepWriter;
 use crate::error::{During, RouterError, RunError, RunFault};
 use pleach_core::{Cause, Reason, catch_panic};
@@ -65,15 +66,36 @@ pub(super) struct Stepper<S> {
     pub(super) clone_state: Option<fn(&S) -> S>,
     /// Records the steps of a stored run.
     pub(super) step_writer: Option<Arc<StepWriter<S>>>,
-    /// Hooks, a store, a control or an outer graph need every step, so the fast path is off.
+    /// Hooks, a store, a control or an outer graph need every step, and nodes on several threads
+    /// share the counts, so the fast path is off.
     pub(super) needs_full_path: bool,
-    /// The remaining visits and retries of this poll.
+    pub(super) slice: PollSlice,
+    /// The visits and retries until the next look at the slice of this poll.
     pub(super) steps_left: u32,
+}
+
+#[inline]
+pub(super) fn context_of<S>(graph_cx: &Arc<GraphContext>, lane: &Lane<S>, details: Option<NodeDetails>) -> NodeContext {
+    NodeContext {
+        graph_cx: Arc::clone(graph_cx),
+        node: lane.at,
+        attempt: lane.attempt,
+        iteration: lane.iteration,
+        token: lane.token,
+        branch: lane.path.clone(),
+        details: details.map_or_else(OnceLock::new, |details| OnceLock::from(Box::new(details))),
+    }
+}
+
+/// Returns the fault for an answer that the edge of a node does not declare.
+pub(super) fn not_declared(node: String, answer: String, declared: &[DeclaredTarget]) -> RunFault {
+    let declared = declared.iter().map(|one| one.name.to_string()).collect();
+    RunFault::Router(RouterError { node, answer, declared })
 }
 
 impl<S: Send + 'static> Stepper<S> {
     pub(super) fn new(graph_cx: GraphContext, setup: EngineSetup<S>) -> Self {
-        let EngineSetup { hooks, clone_state, step_writer, .. } = setup;
+        let EngineSetup { hooks, clone_state, step_writer, steps_per_poll, .. } = setup;
         // A run with a control can be paused before any node, and asked for the waits of its nodes.
         let has_control = graph_cx.run().run_control().is_some();
         let needs_full_path = hooks.is_some()
@@ -81,8 +103,10 @@ impl<S: Send + 'static> Stepper<S> {
             || step_writer.is_some()
             || has_control
             || graph_cx.is_subgraph()
+            || graph_cx.run().many_threads
             || graph_cx.run().has_span();
-        Self { graph_cx: Arc::new(graph_cx), hooks, clone_state, step_writer, needs_full_path, steps_left: 0 }
+        let (graph_cx, slice) = (Arc::new(graph_cx), PollSlice::new(steps_per_poll));
+        Self { graph_cx, hooks, clone_state, step_writer, needs_full_path, slice, steps_left: 0 }
     }
 
     /// Advances a lane until it waits, ends, forks or reaches the step limit.
@@ -91,7 +115,7 @@ impl<S: Send + 'static> Stepper<S> {
             let plan_node = &plan.nodes[lane.at as usize];
             let ended = match &mut lane.phase {
                 Phase::Start => {
-                    if self.steps_left == 0 {
+                    if self.must_yield() {
                         return Turn::StepLimitReached;
                     }
                     if self.is_plain(plan_node, lane) {
@@ -156,6 +180,15 @@ impl<S: Send + 'static> Stepper<S> {
         }
     }
 
+    /// Returns whether the step limit of this poll is reached.
+    #[inline]
+    pub(super) fn must_yield(&mut self) -> bool {
+        if self.steps_left == 0 {
+            self.steps_left = self.slice.extend(self.graph_cx.run().known_runtime());
+        }
+        self.steps_left == 0
+    }
+
     /// Runs the checks before an attempt. Returns why the lane stops here, if it does.
     #[inline]
     fn check_before_attempt(&mut self, lane: &mut Lane<S>, cx: &Context<'_>) -> Option<Turn<S>> {
@@ -163,7 +196,7 @@ impl<S: Send + 'static> Stepper<S> {
             return Some(Turn::Waits);
         }
         if lane.attempt > 1 {
-            if self.steps_left == 0 {
+            if self.must_yield() {
                 return Some(Turn::StepLimitReached);
             }
             if self.is_paused(cx) {
@@ -224,15 +257,7 @@ impl<S: Send + 'static> Stepper<S> {
 
     #[inline]
     pub(super) fn context(&self, lane: &Lane<S>, details: Option<NodeDetails>) -> NodeContext {
-        NodeContext {
-            graph_cx: Arc::clone(&self.graph_cx),
-            node: lane.at,
-            attempt: lane.attempt,
-            iteration: lane.iteration,
-            token: lane.token,
-            branch: lane.path.clone(),
-            details: details.map_or_else(OnceLock::new, |details| OnceLock::from(Box::new(details))),
-        }
+        context_of(&self.graph_cx, lane, details)
     }
 
     /// Handles the end of an attempt: leaves the node, or applies its policy.
@@ -290,10 +315,7 @@ impl<S: Send + 'static> Stepper<S> {
         });
         match answer {
             Ok(Ok(to)) => Ok(to),
-            Ok(Err(answer)) => {
-                let declared = declared.iter().map(|one| one.name.to_string()).collect();
-                Err(RunFault::Router(RouterError { node: self.graph_cx.name(lane.at).to_string(), answer, declared }))
-            }
+            Ok(Err(answer)) => Err(not_declared(self.graph_cx.name(lane.at).to_string(), answer, declared)),
             Err(reason) => Err(self.panicked(lane, During::Router, &reason)),
         }
     }

@@ -10,6 +10,7 @@ use crate::context::run_context::GraphContext;
 use crate::define::builder::{DraftNode, Graph};
 use crate::define::node::NodeFn;
 use crate::define::subgraph::SubgraphInfo;
+use crate::engine::lane::Lane;
 use crate::engine::parked::WaitUntil;
 use crate::engine::records::StepWriter;
 use crate::engine::step::Stepper;
@@ -169,7 +170,7 @@ impl<S: Send + 'static> Engine<S> {
         };
         let setup = EngineSetup { start, hooks: None, clone_state: None, steps_per_poll, step_writer };
         let stepper = Stepper::new(graph_cx, setup);
-        let mut engine = Self::with(Arc::clone(plan), stepper, (start, sequence), None, steps_per_poll);
+        let mut engine = Self::with(Arc::clone(plan), stepper, Lane::root(start, sequence, None));
         // Several branches may start with a subgraph under one sequence number: the branch number
         // tells their tokens apart. The iteration count continues from the outer token, after
         // failed attempts.

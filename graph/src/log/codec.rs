@@ -19,7 +19,7 @@ use std::fmt;
 
 /// Encodes and decodes the states of one graph.
 pub(crate) struct Codec<S> {
-    encode: fn(&S) -> Result<Vec<u8>, serde_json::Error>,
+    encode: fn(&S, &mut Vec<u8>) -> Result<(), serde_json::Error>,
     read: fn(&[u8]) -> Result<StoredStates<S>, serde_json::Error>,
     structure: fn(&S) -> Option<u64>,
     equal: Option<fn(&S, &S) -> bool>,
@@ -62,7 +62,7 @@ impl<S> Copy for Codec<S> {}
 impl<S: Serialize + DeserializeOwned> Codec<S> {
     pub(crate) fn new() -> Self {
         Self {
-            encode: |state| serde_json::to_vec(state),
+            encode: |state, body| serde_json::to_writer(body, state),
             read: |body| serde_json::from_slice(body),
             structure: |state| structure::hash_of(state),
             equal: None,
@@ -82,12 +82,12 @@ impl<S> Codec<S> {
     /// crash.
     pub(crate) fn body(&self, state: &S, items: Option<&[S]>) -> Result<Vec<u8>, Unstorable> {
         let mut body = br#"{"state":"#.to_vec();
-        body.append(&mut (self.encode)(state).map_err(Unstorable::Json)?);
+        (self.encode)(state, &mut body).map_err(Unstorable::Json)?;
         if let Some(items) = items {
             body.extend_from_slice(br#","items":["#);
             for (number, item) in items.iter().enumerate() {
                 body.extend_from_slice(if number > 0 { b"," } else { b"" });
-                body.append(&mut (self.encode)(item).map_err(Unstorable::Json)?);
+                (self.encode)(item, &mut body).map_err(Unstorable::Json)?;
             }
             body.push(b']');
         }

@@ -1,12 +1,13 @@
-//! [`RunFuture`]: a started run, in one of four places.
+//! [`RunFuture`]: a started run, in one of five places.
 
 use crate::control::RunRef;
 use crate::durable::drive::RunDriver;
-use crate::engine::Engine;
+use crate::engine::{Engine, PlainPoll, PlainRun, PlainStop};
 use crate::error::{Outcome, RunError};
 use crate::run::in_scope::ScopedRun;
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -22,6 +23,7 @@ use std::task::{Context, Poll};
 pub struct RunFuture<S>(pub(super) RunPlace<S>);
 
 pub(super) enum RunPlace<S> {
+    Plain(PlainRun<S>),
     Here(Engine<S>),
     Stored(Box<RunDriver<S>>),
     Scoped(ScopedRun<S>),
@@ -57,12 +59,35 @@ impl<S: Send + 'static> RunFuture<S> {
     }
 }
 
+impl<S: Send + 'static> RunPlace<S> {
+    /// Replaces a plain run by an engine that continues it.
+    fn continue_in_engine(&mut self, stop: PlainStop<S>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
+        match std::mem::replace(self, Self::NotStarted(None)) {
+            Self::Plain(plain) => match plain.continue_in_engine(stop, cx) {
+                ControlFlow::Continue(outcome) => return Poll::Ready(outcome),
+                ControlFlow::Break(engine) => *self = Self::Here(engine),
+            },
+            other => *self = other,
+        }
+        Poll::Pending
+    }
+}
+
 impl<S: Send + 'static> Future for RunFuture<S> {
     type Output = Outcome<S>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<S>> {
-        match &mut self.get_mut().0 {
+        let place = &mut self.get_mut().0;
+        match place {
+            RunPlace::Plain(plain) => match plain.poll(cx) {
+                PlainPoll::Ended(state) => Poll::Ready(Ok(state)),
+                PlainPoll::Yields => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                PlainPoll::Stops(stop) => place.continue_in_engine(stop, cx),
+            },
             RunPlace::Here(engine) => Pin::new(engine).poll(cx),
             RunPlace::Stored(drive) => drive.poll(cx),
             RunPlace::Scoped(scoped) => scoped.poll(cx),

@@ -1,7 +1,7 @@
 //! How [`RunOptions`] become a started run.
 //!
 //! `start` chooses one of two ways. A run without options that need a tree, a runtime or a store
-//! becomes a plain engine in the awaiting task. All others go through `start_attached`.
+//! becomes a plain run in the awaiting task. All others go through `start_attached`.
 
 use crate::compile::plan::Plan;
 use crate::context::events::listener;
@@ -11,7 +11,7 @@ use crate::context::spans;
 use crate::control::{MessageTarget, RunControl, RunRemote};
 use crate::durable::drive::RunDriver;
 use crate::durable::options::{DurableOptions, QueuedRun};
-use crate::engine::{Engine, EngineSetup, VisitLimits};
+use crate::engine::{Engine, EngineSetup, PlainRun, VisitLimits};
 use crate::error::{Outcome, RunError, RunFault};
 use crate::run::future::{RunFuture, RunPlace};
 use crate::run::in_scope;
@@ -46,8 +46,11 @@ impl<S: Send + 'static> RunOptions<'_, S> {
         let is_attached = is_attached || spans::are_wanted();
         match self {
             // The common case, kept separate so that the engine is built in place.
-            Self { graph, state: Some(state), stored: None, hooks: None, clone_state, steps_per_poll, .. } if !is_attached => {
-                RunFuture(RunPlace::Here(Engine::plain(graph.plan, limits, clone_state, steps_per_poll, state)))
+            Self { graph, state: Some(state), stored: None, hooks: None, clone_state: None, steps_per_poll, .. }
+                if !is_attached =>
+            {
+                let run = PlainRun::new(graph.plan, limits, steps_per_poll, state);
+                RunFuture(if run.needs_engine() { RunPlace::Here(run.into_engine()) } else { RunPlace::Plain(run) })
             }
             run => run.start_attached(),
         }

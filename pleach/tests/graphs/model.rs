@@ -186,9 +186,11 @@ fn f4_random_graphs_match_the_interpreter() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
         let hooks = Hooks::around_nodes(move |visit, _: &Trail| noted.lock().unwrap().push(visit.iteration), |_, _| {});
-        let run = graph.run(Vec::new()).runtime(sim.runtime()).max_iterations(model.limit);
-        // A run without hooks takes the fast path and must have the same outcome.
+        let run = graph.run(Vec::new()).max_iterations(model.limit);
+        // A run without hooks takes the fast path and must have the same outcome. Without a runtime
+        // it has no engine until it needs one.
         let has_hooks = round % 3 != 0;
+        let run = if has_hooks || spawned || round % 2 == 0 { run.runtime(sim.runtime()) } else { run };
         let outcome = sim.run(if has_hooks { run.hooks(hooks).into_future() } else { run.into_future() });
         let seen = seen.lock().unwrap();
         let started = if has_hooks { seen.len() as u64 } else { visits };

@@ -96,7 +96,10 @@ impl<S: Send + 'static> Engine<S> {
     /// Forks the root lane. Returns the outcome if that ended the run.
     pub(in crate::engine) fn fork(&mut self, sequence: u64, items: Option<Vec<S>>, cx: &mut Context<'_>) -> Option<Outcome<S>> {
         let plan = &*Arc::clone(&self.plan);
-        let step = self.fork_from(plan, ROOT, (sequence, items), cx);
+        let step = match self.begun.take() {
+            Some(begun) => self.continue_fork(plan, *begun, cx),
+            None => self.fork_from(plan, ROOT, (sequence, items), cx),
+        };
         self.propagate(plan, step)
     }
 

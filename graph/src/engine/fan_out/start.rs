@@ -6,16 +6,24 @@
 use crate::compile::plan::{BranchHeads, Plan, PlanFanOut};
 use crate::context::events::RunEvent;
 use crate::define::fan_out::Merge;
-use crate::engine::Engine;
 use crate::engine::fan_out::branches::{Branches, OpenFanOut};
 use crate::engine::fan_out::join::{JoinStep, fork_of};
+use crate::engine::fast_path::FastPathEnd;
 use crate::engine::lane::{Lane, Phase};
+use crate::engine::plain_run::PlainFork;
 use crate::engine::step::Turn;
+use crate::engine::{Engine, ROOT};
 use crate::error::{During, RunError};
 use crate::token::{BranchPath, TokenId};
 use pleach_core::catch_panic;
 use std::num::NonZeroU32;
 use std::task::Context;
+
+/// A fan-out that a plain run has begun, and how the fast path of its current branch ended.
+pub(in crate::engine) struct BegunFork<S> {
+    pub(in crate::engine) fork: PlainFork<S>,
+    pub(in crate::engine) ended: FastPathEnd<S>,
+}
 
 impl<S: Send + 'static> Engine<S> {
     /// Starts a fan-out after a completed node, whose commit has this sequence number. For a `map`
@@ -175,34 +183,71 @@ impl<S: Send + 'static> Engine<S> {
                 Err(error) => return self.fail_fan_out(place, error),
             };
             let turn = self.stepper.fast_path(plan, &mut lane, cx);
-            if let Some(Turn::Arrived) = turn {
-                // The commit of its arrival.
-                self.stepper.graph_cx.run().next_sequence();
-                let open = self.opened(place);
-                open.running -= 1;
-                open.iteration = open.iteration.max(lane.iteration);
-                open.ended[lane.token.branch as usize] = lane.state.take().map(Ok);
-                continue;
+            if let Some(step) = self.add_branch(plan, place, lane, turn) {
+                return step;
             }
-            let branches = self.branches.get_or_insert_with(Branches::new);
-            if let Some(Turn::Forks(sequence, _)) = turn {
-                lane.phase = Phase::Forking(sequence);
+        }
+    }
+
+    /// Adds a branch after its fast path. Returns the next step if no further branch may start.
+    fn add_branch(&mut self, plan: &Plan<S>, place: usize, mut lane: Lane<S>, turn: Option<Turn<S>>) -> Option<JoinStep<S>> {
+        if let Some(Turn::Arrived) = turn {
+            // The commit of its arrival.
+            self.stepper.graph_cx.run().next_sequence();
+            let open = self.opened(place);
+            open.running -= 1;
+            open.iteration = open.iteration.max(lane.iteration);
+            open.ended[lane.token.branch as usize] = lane.state.take().map(Ok);
+            return None;
+        }
+        let branches = self.branches.get_or_insert_with(Branches::new);
+        if let Some(Turn::Forks(sequence, _)) = turn {
+            lane.phase = Phase::Forking(sequence);
+        }
+        let number = branches.add(lane);
+        match turn {
+            Some(Turn::Failed(error)) => {
+                let options = &fork_of(plan, self.opened(place).node).options;
+                let cuts_off = options.fail_fast && matches!(options.merge, Merge::States(_));
+                let ends_all = cuts_off || error.fault().ends_run();
+                return Some(match if ends_all { JoinStep::Stay } else { self.start_branches(plan, place) } {
+                    JoinStep::Stay => JoinStep::To(number, Err(error)),
+                    step => step,
+                });
             }
-            let number = branches.add(lane);
-            match turn {
-                Some(Turn::Failed(error)) => {
-                    let cuts_off = options.fail_fast && matches!(options.merge, Merge::States(_));
-                    let ends_all = cuts_off || error.fault().ends_run();
-                    return match if ends_all { JoinStep::Stay } else { self.start_branches(plan, place) } {
-                        JoinStep::Stay => JoinStep::To(number, Err(error)),
-                        step => step,
-                    };
-                }
-                // It has registered the waker of the run. If each lane has its own waker, it must
-                // register that one too.
-                Some(Turn::Waits) if !branches.is_wide() => {}
-                _ => branches.queue.push_back(number),
-            }
+            // It has registered the waker of the run. If each lane has its own waker, it must
+            // register that one too.
+            Some(Turn::Waits) if !branches.is_wide() => {}
+            _ => branches.queue.push_back(number),
+        }
+        None
+    }
+
+    /// Opens the fan-out that a plain run has begun, and continues with the branch that has
+    /// stopped.
+    pub(super) fn continue_fork(&mut self, plan: &Plan<S>, begun: BegunFork<S>, cx: &mut Context<'_>) -> JoinStep<S> {
+        let BegunFork { fork, ended } = begun;
+        let PlainFork { sequence, before, items, total, ended: arrived, iteration, mut branch } = fork;
+        self.root.state = Some(before);
+        let place = match self.open_fan_out(plan, ROOT, sequence, items.map(|items| (total, items.collect()))) {
+            Ok(place) => place,
+            Err(error) => return JoinStep::To(ROOT, Err(error)),
+        };
+        let open = self.opened(place);
+        (open.started, open.running, open.iteration) = (arrived.len() + 1, 1, iteration);
+        open.ended.iter_mut().zip(arrived).for_each(|(ended, state)| *ended = Some(Ok(state)));
+        branch.path = BranchPath::branch_of(&open.path, branch.token.branch);
+        branch.fan_out = NonZeroU32::new(place as u32 + 1);
+        let turn = match ended {
+            FastPathEnd::Stopped if self.stepper.needs_full_path => None,
+            // A node that takes a context. The branch continues before the next one starts.
+            FastPathEnd::Stopped => self.stepper.fast_path(plan, &mut branch, cx),
+            ended => self.stepper.finish_fast_path(plan, &mut branch, ended),
+        };
+        let step = self.add_branch(plan, place, branch, turn).unwrap_or_else(|| self.run_on_fast_path(plan, place, cx));
+        match step {
+            JoinStep::Stay => self.start_branches(plan, place),
+            step => step,
         }
     }
 }
