@@ -3,7 +3,6 @@
 use crate::actor::Counts;
 use crate::inspect::{Activity, MemberInfo, SnapshotError, SnapshotQuery};
 use crate::system::System;
-use std::collections::BTreeMap;
 
 /// Checks that exactly these members are below `path`. They are written relative to it, in any
 /// order.
@@ -26,12 +25,14 @@ pub fn assert_tree(system: &System, path: &str, expected: &[&str]) {
     let start = path.parse().unwrap_or_else(|error| panic!("{path:?} is no path in a tree: {error}"));
     let members = read(system, SnapshotQuery::at(start)).unwrap_or_else(|error| panic!("cannot check the tree: {error}"));
     let prefix = format!("{}/", path.trim_end_matches('/'));
-    let found: BTreeMap<String, &MemberInfo> = members
+    let mut found: Vec<(String, &MemberInfo)> = members
         .iter()
         .filter_map(|member| Some((member.path.to_string().strip_prefix(&prefix)?.to_string(), member)))
         .filter(|(below, _)| !below.is_empty())
         .collect();
-    let missing = expected.iter().filter(|name| !found.contains_key(**name)).map(|name| format!("  missing: {name}"));
+    found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    let is_found = |name: &str| found.binary_search_by(|(known, _)| known.as_str().cmp(name)).is_ok();
+    let missing = expected.iter().filter(|name| !is_found(name)).map(|name| format!("  missing: {name}"));
     let unexpected = found.iter().filter(|(name, _)| !expected.contains(&name.as_str()));
     let unexpected = unexpected.map(|(name, member)| format!("  unexpected: {name} ({}, {:?})", member.kind, member.activity));
     let differences: Vec<String> = missing.chain(unexpected).collect();
@@ -110,15 +111,17 @@ fn equation(counts: &Counts, queued: u64) -> String {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// The path of each member, by its number.
-    members: BTreeMap<u64, String>,
+    /// The number of each member, in order, and its path.
+    members: Vec<(u64, String)>,
 }
 
 impl Baseline {
     /// Remembers the members that the system has now.
     pub fn of(system: &System) -> Self {
         let members = read(system, SnapshotQuery::new()).unwrap_or_default();
-        Self { members: members.iter().map(|member| (member.id, member.path.to_string())).collect() }
+        let mut members: Vec<_> = members.iter().map(|member| (member.id, member.path.to_string())).collect();
+        members.sort_unstable();
+        Self { members }
     }
 
     /// Checks that the system has the same members again. A restarted actor is the same member.
@@ -128,9 +131,10 @@ impl Baseline {
     #[track_caller]
     pub fn assert_unchanged(&self, system: &System) {
         let now = read(system, SnapshotQuery::new()).unwrap_or_default();
-        let new = now.iter().filter(|member| !self.members.contains_key(&member.id));
+        let is_known = |member: &&MemberInfo| self.members.binary_search_by_key(&member.id, |(id, _)| *id).is_ok();
+        let new = now.iter().filter(|member| !is_known(member));
         let new = new.map(|member| format!("  left behind: {} ({}, {:?})", member.path, member.kind, member.activity));
-        let gone = self.members.iter().filter(|(id, _)| !now.iter().any(|member| member.id == **id));
+        let gone = self.members.iter().filter(|(id, _)| !now.iter().any(|member| member.id == *id));
         let gone = gone.map(|(_, path)| format!("  gone: {path}"));
         let differences: Vec<String> = new.chain(gone).collect();
         assert!(differences.is_empty(), "the members of the system {:?} changed:\n{}", system.name(), differences.join("\n"));

@@ -6,7 +6,6 @@ use crate::sim::panics::{Watch, watched};
 use crate::sim::shrink::shrink;
 use crate::sim::{Faults, InjectedFault, Sim};
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -86,7 +85,7 @@ impl Exploration {
     /// With the panic of the first failing seed, or with the error that the test returned.
     pub fn run<O: Outcome>(self, test: impl Fn(&Sim) -> O) {
         let asked = std::env::var_os(FAULTS_VARIABLE).map(|text| faults_in(&text));
-        if let Some((found, payload)) = self.find(self.seeds_to_run(), asked.as_ref(), Watch::Record, &test) {
+        if let Some((found, payload)) = self.find(self.seeds_to_run(), asked.as_deref(), Watch::Record, &test) {
             eprintln!("{found}");
             resume_unwind(payload);
         }
@@ -113,7 +112,7 @@ impl Exploration {
     fn find<O: Outcome>(
         &self,
         seeds: RangeInclusive<u64>,
-        asked: Option<&BTreeSet<FaultId>>,
+        asked: Option<&[FaultId]>,
         watch: Watch,
         test: &impl Fn(&Sim) -> O,
     ) -> Option<(FoundFailure, Payload)> {
@@ -128,7 +127,7 @@ impl Exploration {
                 let began = Instant::now();
                 let may_run = |runs| runs < SHRINK_RUNS_MAX && began.elapsed() < SHRINK_TIME_MAX;
                 (needed, runs) = shrink(injected.clone(), may_run, |set| {
-                    let ids = set.iter().map(InjectedFault::id).collect();
+                    let ids: Vec<FaultId> = set.iter().map(InjectedFault::id).collect();
                     let again = self.run_once(seed, Some(&ids), Watch::Quiet, test);
                     let same = again.filter(|again| again.origin == failed.origin);
                     // The last run that is kept is the one with the needed faults.
@@ -146,11 +145,11 @@ impl Exploration {
     fn run_once<O: Outcome>(
         &self,
         seed: u64,
-        replayed: Option<&BTreeSet<FaultId>>,
+        replayed: Option<&[FaultId]>,
         watch: Watch,
         test: &impl Fn(&Sim) -> O,
     ) -> Option<FailedRun> {
-        let sim = Sim::replaying(seed, replayed.cloned());
+        let sim = Sim::replaying(seed, replayed.map(<[FaultId]>::to_vec));
         let injector = Arc::clone(&sim.simulation.injector);
         sim.inject(self.faults.clone());
         let mut returned = None;
@@ -216,7 +215,7 @@ impl FoundFailure {
     /// Runs `test` with this seed and exactly the needed faults. Returns whether it fails. Nothing
     /// is printed.
     pub fn replay<O: Outcome>(&self, test: impl Fn(&Sim) -> O) -> bool {
-        let ids = self.needed.iter().map(InjectedFault::id).collect();
+        let ids: Vec<FaultId> = self.needed.iter().map(InjectedFault::id).collect();
         Exploration::new(0..0).faults(self.faults.clone()).run_once(self.seed, Some(&ids), Watch::Quiet, &test).is_some()
     }
 }
@@ -264,7 +263,7 @@ fn whole_number(variable: &str, text: &OsStr) -> u64 {
     number.unwrap_or_else(|| panic!("{variable}={text:?} is not a seed: give a whole number"))
 }
 
-fn faults_in(text: &OsStr) -> BTreeSet<FaultId> {
+fn faults_in(text: &OsStr) -> Vec<FaultId> {
     let faults = text.to_str().ok_or_else(|| "it is not UTF-8".to_string()).and_then(parse_list);
     faults.unwrap_or_else(|error| panic!("{FAULTS_VARIABLE} cannot be read: {error}"))
 }

@@ -67,7 +67,6 @@ use crate::sim::faults::injector::Injector;
 use crate::sim::faults::io::{IoFaults, PendingIo};
 use crate::sim::runtime::SimRuntime;
 use crate::system::System;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
 use std::future::Future;
@@ -80,6 +79,22 @@ use std::time::Duration;
 /// Clones are the same simulation. It ends with its last clone: what still runs is dropped then. So
 /// do not move a clone into an actor or a task of the simulation itself; that keeps it forever.
 /// Give it a handle instead, such as [`io_site`](Self::io_site) or [`runtime`](Self::runtime).
+///
+/// ```
+/// use pleach::prelude::*;
+/// use pleach::sim::Sim;
+///
+/// let sim = Sim::new(7);
+/// let system = sim.system("shop");
+/// let props = Props::from_fn(|| (), |(), _: u32| Ok::<(), pleach::BoxError>(()));
+/// let till = system.spawn("till", props).unwrap();
+/// sim.run(async {
+///     sim.sleep(Duration::from_secs(3_600)).await; // an hour in virtual time
+///     till.send(1).await.unwrap();
+/// });
+/// sim.settle(); // runs everything that is ready
+/// assert_eq!(till.counts().handled, 1);
+/// ```
 #[derive(Clone)]
 pub struct Sim {
     simulation: Arc<Simulation>,
@@ -110,7 +125,7 @@ impl Sim {
     }
 
     /// Starts a simulation. With `replayed`, exactly these faults are injected.
-    fn replaying(seed: u64, replayed: Option<BTreeSet<FaultId>>) -> Self {
+    fn replaying(seed: u64, replayed: Option<Vec<FaultId>>) -> Self {
         let dispatcher = Dispatcher::seeded(seed);
         let injector = Arc::new(Injector::new(seed, replayed));
         let runtime = Arc::new(SimRuntime { dispatcher: dispatcher.runtime(), injector: Arc::clone(&injector) });

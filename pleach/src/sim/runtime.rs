@@ -1,10 +1,10 @@
 //! [`SimRuntime`]: the dispatcher's runtime, with the faults of the simulation.
 
-use crate::runtime::{BoxFuture, HandlerFaults, Instant, Runtime};
+use crate::runtime::{BoxFuture, HandlerFaults, Instant, Runtime, SleepSlot};
 use crate::sim::faults::handlers::SimHandlerFaults;
 use crate::sim::faults::injector::Injector;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The runtime of a simulation. Everything but the faults comes from the dispatcher.
@@ -32,6 +32,18 @@ impl Runtime for SimRuntime {
 
     fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
         self.dispatcher.sleep_until(at)
+    }
+
+    fn poll_sleep(&self, sleep: &mut SleepSlot, cx: &mut Context<'_>) -> Poll<()> {
+        self.dispatcher.poll_sleep(sleep, cx)
+    }
+
+    fn end_sleep(&self, sleep: &mut SleepSlot) {
+        self.dispatcher.end_sleep(sleep);
+    }
+
+    fn reserve(&self) {
+        self.dispatcher.reserve();
     }
 
     fn random(&self) -> u64 {

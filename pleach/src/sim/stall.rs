@@ -3,7 +3,6 @@
 use crate::actor::AnyRef;
 use crate::inspect::{Activity, MemberInfo, MemberKind, WaitInfo, WaitKind};
 use crate::sim::FaultKind;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// How many members are looked at.
 const MEMBERS_MAX: usize = 10_000;
@@ -105,27 +104,31 @@ fn io(name: &str, fault: Option<FaultKind>) -> String {
 
 /// Finds the wait cycles. Each is listed once, and ends with the member with which it begins.
 fn cycles(members: &[MemberInfo]) -> Vec<Vec<String>> {
-    let key = |member: &MemberInfo| -> Key { (member.path.to_string(), member.id) };
-    let edges: BTreeMap<Key, Vec<Key>> = members
-        .iter()
-        .map(|member| (key(member), member.waits.iter().map(|wait| (wait.on.to_string(), wait.id)).collect()))
-        .collect();
-    let (mut found, mut done) = (Vec::new(), BTreeSet::new());
-    for start in edges.keys() {
-        let mut way: Vec<(&Key, usize)> = vec![(start, 0)];
+    let mut listed: Vec<(Key, &MemberInfo)> =
+        members.iter().map(|member| ((member.path.to_string(), member.id), member)).collect();
+    listed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    // A target that is not listed waits for nothing, as far as is known.
+    let place = |target: Key| listed.binary_search_by(|(known, _)| known.cmp(&target)).ok();
+    let places = |member: &MemberInfo| {
+        member.waits.iter().filter_map(|wait| place((wait.on.to_string(), wait.id))).collect::<Vec<usize>>()
+    };
+    let targets: Vec<Vec<usize>> = listed.iter().map(|(_, member)| places(member)).collect();
+    let (mut found, mut is_done) = (Vec::new(), vec![false; listed.len()]);
+    for start in 0..listed.len() {
+        let mut way = vec![(start, 0)];
         while let Some((at, next)) = way.last_mut() {
-            let target = edges.get(*at).and_then(|targets| targets.get(*next));
+            let target = targets[*at].get(*next).copied();
             *next += 1;
             match target {
                 None => {
-                    done.insert((*at).clone());
+                    is_done[*at] = true;
                     way.pop();
                 }
-                Some(target) if done.contains(target) => {}
+                Some(target) if is_done[target] => {}
                 Some(target) => match way.iter().position(|(on_way, _)| *on_way == target) {
                     Some(begin) => {
-                        let cycle = way[begin..].iter().map(|(on_way, _)| on_way.0.clone());
-                        found.push(cycle.chain([target.0.clone()]).collect());
+                        let cycle = way[begin..].iter().map(|(on_way, _)| *on_way).chain([target]);
+                        found.push(cycle.map(|at| listed[at].0.0.clone()).collect());
                     }
                     None => way.push((target, 0)),
                 },

@@ -2,7 +2,6 @@
 
 use crate::runtime::Instant;
 use crate::sim::faults::FaultKind;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -65,7 +64,7 @@ impl FromStr for FaultId {
 }
 
 /// Reads a list of faults, separated by commas. An empty text is an empty list.
-pub(in crate::sim) fn parse_list(text: &str) -> Result<BTreeSet<FaultId>, String> {
+pub(in crate::sim) fn parse_list(text: &str) -> Result<Vec<FaultId>, String> {
     text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::parse).collect()
 }
 
@@ -115,7 +114,7 @@ mod tests {
         let text = list(&faults);
         assert_eq!(text, "crash-after:/user/a%2c%20%231%20%27b%27%20100%25#3,answer-lost:commit#12");
         assert_eq!(parse_list(&text), Ok(faults.iter().map(InjectedFault::id).collect()));
-        assert_eq!(parse_list(""), Ok(BTreeSet::new()));
+        assert_eq!(parse_list(""), Ok(Vec::new()));
     }
 
     #[test]

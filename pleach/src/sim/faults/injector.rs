@@ -12,7 +12,7 @@ use crate::sim::faults::fault::{DELAY_MAX_DEFAULT, When};
 use crate::sim::faults::injected::FaultId;
 use crate::sim::faults::kind::SiteKind;
 use crate::sim::faults::{Fault, FaultKind, Faults, InjectedFault};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(in crate::sim) struct Decision {
 pub(in crate::sim) struct Injector {
     seed: u64,
     /// The faults of a replay.
-    replayed: Option<BTreeSet<FaultId>>,
+    replayed: Option<Vec<FaultId>>,
     state: Mutex<Injected>,
 }
 
@@ -42,10 +42,10 @@ pub(in crate::sim) struct Injector {
 struct Injected {
     rules: Vec<Rule>,
     /// The operations so far at each site.
-    numbers: BTreeMap<(SiteKind, String), u64>,
+    numbers: HashMap<(SiteKind, String), u64>,
     injected: Vec<InjectedFault>,
     /// Actors that get no fault: probes.
-    exempt: BTreeSet<String>,
+    exempt: Vec<String>,
     /// A tree was made without faults of handlers.
     has_plain_tree: bool,
 }
@@ -58,7 +58,7 @@ struct Rule {
 }
 
 impl Injector {
-    pub(in crate::sim) fn new(seed: u64, replayed: Option<BTreeSet<FaultId>>) -> Self {
+    pub(in crate::sim) fn new(seed: u64, replayed: Option<Vec<FaultId>>) -> Self {
         Self { seed, replayed, state: Mutex::default() }
     }
 
@@ -89,7 +89,7 @@ impl Injector {
 
     /// Exempts an actor from all faults.
     pub(in crate::sim) fn exempt(&self, actor: String) {
-        self.state().exempt.insert(actor);
+        self.state().exempt.push(actor);
     }
 
     /// Returns the faults so far, in the order in which they happened.
@@ -101,7 +101,7 @@ impl Injector {
     /// scope hits it.
     pub(in crate::sim) fn decide(&self, at: SiteKind, site: &str, is_internal: bool, now: Instant) -> Option<Decision> {
         let mut state = self.state();
-        if at == SiteKind::Handler && state.exempt.contains(site) {
+        if at == SiteKind::Handler && state.exempt.iter().any(|actor| actor == site) {
             return None;
         }
         let number = state.numbers.entry((at, site.to_string())).or_default();
@@ -124,7 +124,7 @@ impl Injector {
     /// Returns the fault that the replay has for this operation.
     fn replay(
         &self,
-        replayed: &BTreeSet<FaultId>,
+        replayed: &[FaultId],
         state: &Injected,
         at: SiteKind,
         site: &str,

@@ -4,7 +4,6 @@ use crate::runtime::{BoxFuture, Runtime};
 use crate::sim::faults::FaultKind;
 use crate::sim::faults::injector::Injector;
 use crate::sim::faults::kind::SiteKind;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,28 +11,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// The I/O of a simulation that has not completed, for the text of a stall.
+/// The I/O of a simulation that has not completed, for the text of a stall. Sorted by name and
+/// number.
 #[derive(Default)]
-pub(in crate::sim) struct PendingIo(Mutex<BTreeMap<(String, u64), Option<FaultKind>>>);
+pub(in crate::sim) struct PendingIo(Mutex<Vec<PendingCall>>);
+
+/// The name of a call, its number, and its fault.
+type PendingCall = (String, u64, Option<FaultKind>);
 
 impl PendingIo {
-    fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<(String, u64), Option<FaultKind>>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut Vec<PendingCall>) -> R) -> R {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds the next call of `name`, and returns its number.
     fn add(&self, name: &str, fault: Option<FaultKind>) -> u64 {
         self.with(|pending| {
-            let last = pending.range((name.to_string(), 0)..=(name.to_string(), u64::MAX)).next_back();
-            let number = last.map_or(1, |((_, number), _)| number + 1);
-            pending.insert((name.to_string(), number), fault);
+            let end = pending.partition_point(|(known, ..)| known.as_str() <= name);
+            let last = pending[..end].last().filter(|(known, ..)| known == name);
+            let number = last.map_or(1, |(_, number, _)| number + 1);
+            pending.insert(end, (name.to_string(), number, fault));
             number
         })
     }
 
+    fn remove(&self, name: &str, number: u64) {
+        self.with(|pending| {
+            let found = pending.binary_search_by(|(known, other, _)| (known.as_str(), *other).cmp(&(name, number)));
+            drop(found.map(|at| pending.remove(at)));
+        });
+    }
+
     /// Returns the name of each pending call, and its fault.
     pub(in crate::sim) fn list(&self) -> Vec<(String, Option<FaultKind>)> {
-        self.with(|pending| pending.iter().map(|((name, _), fault)| (name.clone(), *fault)).collect())
+        self.with(|pending| pending.iter().map(|(name, _, fault)| (name.clone(), *fault)).collect())
     }
 }
 
@@ -104,7 +115,7 @@ struct PendingEntry {
 
 impl Drop for PendingEntry {
     fn drop(&mut self) {
-        self.faults.pending.with(|pending| pending.remove(&(std::mem::take(&mut self.name), self.number)));
+        self.faults.pending.remove(&self.name, self.number);
     }
 }
 

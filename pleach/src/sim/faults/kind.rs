@@ -34,7 +34,7 @@ pub enum FaultKind {
 }
 
 /// The sites at which faults of a kind happen. Each message, call or wake-up has at most one fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::sim) enum SiteKind {
     Handler,
     Io,
