@@ -121,6 +121,7 @@ fn kind_of(event: &Event) -> &'static str {
         Event::Lint(Lint::LongHandler { .. }) => "long_handler",
         Event::Lint(Lint::MailboxFilling { .. }) => "mailbox_filling",
         Event::Lint(Lint::AskCycle(_) | Lint::SendCycle(_)) => "wait_cycle",
+        Event::Lint(Lint::LimitReached(_)) => "limit_reached",
         Event::Recovered(Recovery::HandlerReturned { .. }) => "handler_returned",
         Event::Recovered(Recovery::MailboxDrained { .. }) => "mailbox_drained",
         _ => "other",
@@ -183,6 +184,7 @@ fn lint_text(lint: &Lint) -> String {
         Lint::SendCycle(cycle) => {
             format!("a send closed a wait cycle and was accepted above the capacity: {}", chain(cycle))
         }
+        Lint::LimitReached(reached) => reached.to_string(),
         lint => format!("{lint:?}"),
     }
 }
@@ -214,6 +216,7 @@ fn exit_text(exit: &Exit) -> String {
 fn lint_path(lint: &Lint) -> Option<&ActorPath> {
     match lint {
         Lint::AskCycle(paths) | Lint::SendCycle(paths) => paths.first(),
+        Lint::LimitReached(reached) => Some(&reached.member),
         Lint::MailboxFilling { path, .. } | Lint::LongHandler { path, .. } | Lint::StuckHandler { path, .. } => Some(path),
         _ => None,
     }

@@ -93,6 +93,7 @@ fn problem(reason: &HealthReason) -> Problem {
         HealthReason::HandlerStuck { .. } => ("handler_stuck", String::new()),
         HealthReason::UnhandledFailures { .. } => ("unhandled_failures", String::new()),
         HealthReason::Reported { key, .. } => ("reported", key.clone()),
+        HealthReason::LimitReached { text, .. } => ("limit_reached", text.clone()),
         _ => ("more", String::new()),
     };
     (kind, path, key)

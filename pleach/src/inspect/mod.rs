@@ -59,6 +59,8 @@ mod stream;
 #[cfg(all(feature = "inspect", unix))]
 mod supervision;
 #[cfg(all(feature = "inspect", unix))]
+mod waits;
+#[cfg(all(feature = "inspect", unix))]
 mod why;
 
 #[cfg(all(feature = "inspect", unix))]

@@ -9,6 +9,7 @@ use crate::inspect::protocol::{Failure, Hello, Operation, PROTOCOL_VERSION, Snap
 use crate::inspect::protocol::{Top, TopBy, TopRequest, TopRow, TopSums};
 use crate::inspect::samplers::{BorrowedSampler, Samplers};
 use crate::inspect::supervision::Supervision;
+use crate::inspect::waits::WaitIndex;
 use crate::inspect::{ActionError, ActorInfo, MemberInfo, MemberKind, SnapshotError, SnapshotQuery};
 use pleach_core::{AnyRef, Counts, RootContext, Runtime, System};
 use serde::Serialize;
@@ -38,6 +39,7 @@ pub(super) struct Inspected {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) options: InspectOptions,
     pub(super) samplers: Samplers,
+    pub(super) waits: WaitIndex,
     pub(super) counters: Counters,
     pub(super) last_look: LastLook,
 }
@@ -62,6 +64,7 @@ impl Inspected {
             runtime: Arc::clone(system.shutdown_token().runtime()),
             options,
             samplers: Samplers::default(),
+            waits: WaitIndex::default(),
             counters: Counters::default(),
             last_look: LastLook::default(),
         }
@@ -158,7 +161,7 @@ impl Inspected {
 
     async fn rates(&self, target: &Target) -> Answer {
         let member = self.find(target)?;
-        let sampled = self.samplers.sampled(&member, self.runtime.now()).await;
+        let sampled = self.samplers.sampled(&member, &*self.runtime).await;
         to_value(&sampled.map_or_else(|| self.samplers.known(&member), |sampler| sampler.rates()))
     }
 
@@ -171,7 +174,7 @@ impl Inspected {
         let path = path.unwrap_or_default();
         let start = self.find(&Target { path: path.clone(), member_id: None })?;
         let sampler = match by {
-            TopBy::Rate => self.samplers.sampled(&start, self.runtime.now()).await,
+            TopBy::Rate => self.samplers.sampled(&start, &*self.runtime).await,
             _ => None,
         };
         let mut query = SnapshotQuery::at(path).limit(PART).kinds(kinds.unwrap_or_else(|| vec![MemberKind::Actor]));

@@ -1,11 +1,11 @@
 //! The answers that explain: what a member waits for, who waits for it, and which members are not
 //! well. Each visits members in parts, lets other tasks run in between, and is bounded.
 
-use crate::inspect::protocol::{Failure, Target, Waiter, Why};
+use crate::inspect::protocol::{Failure, Target, Why};
 use crate::inspect::serve::{Inspected, not_found};
 use crate::inspect::{Cursor, HealthReason, MemberInfo, SnapshotQuery};
 use pleach_core::ActorPath;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// How many members are read before other tasks run.
 const PART: usize = 256;
@@ -15,12 +15,6 @@ const LOOKED_AT_MAX: usize = 50_000;
 
 /// The longest chain of waits that `why` follows.
 const CHAIN_MAX: usize = 32;
-
-/// How many members `why` asks whether they wait for the chain.
-const ASKED_MAX: usize = 200_000;
-
-/// How many waiting members `why` names.
-const WAITERS_MAX: usize = 32;
 
 impl Inspected {
     /// Follows the first wait of each member, from the target on, and finds who else waits there.
@@ -39,33 +33,8 @@ impl Inspected {
         let concerns =
             |reason: &&HealthReason| reason_path(reason).is_some_and(|path| chain.iter().any(|one| is_within(&one.path, path)));
         let reasons = health.reasons().iter().filter(concerns).cloned().collect();
-        let (waiters, waiters_left_out) = self.waiters(&chain).await?;
+        let (waiters, waiters_left_out) = self.waits.waiters(&chain, &self.root, &*self.runtime).await?;
         Ok(Why { chain, is_cycle, reasons, waiters, waiters_left_out })
-    }
-
-    /// Returns the members outside the chain that wait for a member of it.
-    async fn waiters(&self, chain: &[MemberInfo]) -> Result<(Vec<Waiter>, u64), Failure> {
-        let ids: BTreeSet<u64> = chain.iter().map(|member| member.id).collect();
-        let (mut waiters, mut left_out, mut asked) = (Vec::new(), 0, 0);
-        let mut query = SnapshotQuery::new().limit(PART);
-        while asked < ASKED_MAX {
-            let page = self.root.snapshot(&query).map_err(|error| not_found(&error))?;
-            asked += page.members.len();
-            let others = page.members.iter().filter(|member| !ids.contains(&member.id));
-            for (member, wait) in others.flat_map(|member| member.waits.iter().map(move |wait| (member, wait))) {
-                match () {
-                    () if !ids.contains(&wait.id) => {}
-                    () if waiters.len() < WAITERS_MAX => {
-                        waiters.push(Waiter { path: member.path.clone(), id: member.id, wait: wait.clone() });
-                    }
-                    () => left_out += 1,
-                }
-            }
-            let Some(next) = page.next else { break };
-            query = query.after(next);
-            tokio::task::yield_now().await;
-        }
-        Ok((waiters, left_out))
     }
 
     /// Returns the next members that are not well, at most `limit`, and where the next page begins.
@@ -99,6 +68,7 @@ pub(super) fn reason_path(reason: &HealthReason) -> Option<&ActorPath> {
         HealthReason::GaveUp { supervisor, .. } => Some(supervisor),
         HealthReason::PoolShort { path, .. }
         | HealthReason::MailboxFull { path, .. }
+        | HealthReason::LimitReached { path, .. }
         | HealthReason::HandlerStuck { path, .. } => Some(path),
         HealthReason::UnhandledFailures { origin, .. } => Some(origin),
         HealthReason::Reported { source, .. } => Some(source),
