@@ -4,12 +4,14 @@
 //! target, the seed and its number. A failure names them, and the command that repeats it.
 //!
 //! Modules in reading order: `random` (numbers and mutations), `texts` (paths and names), `rows`
-//! (stored rows and inbox messages), `runs` (whole stored runs, damaged and resumed).
+//! (stored rows and inbox messages), `runs` (whole stored runs, damaged and resumed), `tools`
+//! (requests of the inspection socket, exported graphs, cursors).
 
 mod random;
 mod rows;
 mod runs;
 mod texts;
+mod tools;
 
 use random::Random;
 use std::env;
@@ -31,13 +33,16 @@ const TURN: u64 = 200;
 /// A target: its name, and a case of it.
 type Target = (&'static str, fn(&mut Random));
 
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 9] = [
     ("path", texts::path),
     ("name", texts::name),
     ("row", rows::row),
     ("message", rows::message),
     ("run", runs::damaged_run),
     ("inbox", runs::damaged_inbox),
+    ("export", tools::exported_graph),
+    ("word", tools::word),
+    ("request", tools::request),
 ];
 
 /// What the command line asks for.

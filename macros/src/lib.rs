@@ -25,7 +25,7 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `seeds = 1000` or `seeds = 50..60` | how many seeds from 0 on, or which seeds | `seeds = 100` |
+/// | `seeds = 1000`, `seeds = 50..60` | how many seeds from 0 on, or which | `seeds = 100` |
 /// | `seed = 7` | this seed only | |
 /// | `faults = …` | what `Exploration::faults` takes: a rate, a fault, or several | no faults |
 ///

@@ -51,5 +51,5 @@ pub use pleach_core::{
     MAILBOX_CAPACITY_DEFAULT, MESSAGES_PER_POLL_MAX, Mailbox, NAME_LEN_MAX, Name, NameError, NameFault, PathError, Priority,
     PriorityEnvelope, Props, Recipient, RecipientAsk, RecipientSend, Refusal, Reply, SIGNALS_IN_A_ROW_MAX,
     STASH_CAPACITY_DEFAULT, SendError, Sending, Signal, SpawnError, SpawnStarted, SpawnStartedError, StashFull, SystemMessage,
-    Terminated, TimerKey,
+    Terminated, TimerError, TimerKey, Unsent,
 };

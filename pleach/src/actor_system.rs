@@ -16,6 +16,24 @@ use std::sync::Arc;
 /// What an operator must know is logged through `tracing`, without any set-up: restarts,
 /// supervisors that give up, full mailboxes, long handlers, dead letters. `docs/telemetry.md` lists
 /// the targets.
+///
+/// ```
+/// use pleach::prelude::*;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), pleach::Error> {
+/// let system = ActorSystem::new("shop")?;
+/// let props = Props::from_fn(|| 0, |sum: &mut u32, n: u32| {
+///     *sum += n;
+///     Ok::<(), pleach::BoxError>(())
+/// });
+/// let till = system.spawn("till", props)?; // its path is /user/till
+/// till.tell(5)?;
+/// system.shutdown(Duration::from_secs(5)).await?; // the message is handled first
+/// assert_eq!(system.counts().handled, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ActorSystem {
     system: System,

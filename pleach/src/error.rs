@@ -6,7 +6,7 @@ use pleach_core::{
     ActionError, Actor, AskError, BlockingError, BuildError, Cause, ChildError, DispatchError, Elapsed, Exit, FailureInfo,
     GoError, GroupClosed, GroupError, LaunchError, LookupError, MapError, MountError, NameError, PathError, PoolError,
     RaceError, Refusal, SendError, ShutdownError, SnapshotError, SpawnError, SpawnStartedError, Stalled, StashFull, TaskError,
-    UnexpectedExit, Unreceived, WaitError,
+    UnexpectedExit, Unreceived, Unsent, WaitError,
 };
 #[cfg(feature = "graph")]
 use pleach_graph::{
@@ -258,6 +258,12 @@ impl From<NameError> for Error {
 impl<M> From<SendError<M>> for Error {
     fn from(error: SendError<M>) -> Self {
         Self::Send(error.without_message())
+    }
+}
+
+impl<I: Iterator> From<Unsent<I>> for Error {
+    fn from(error: Unsent<I>) -> Self {
+        Self::Send(error.into_error().without_message())
     }
 }
 

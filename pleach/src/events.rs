@@ -24,5 +24,6 @@
 
 pub use pleach_core::{
     DeadLetter, DeadLetterReason, DecisionScope, Event, EventHub, EventKinds, EventSubscription, GaveUp, LONG_HANDLER_DEFAULT,
-    Lint, ListenerHandle, Recovery, SIBLINGS_LISTED_MAX, SUBSCRIPTION_CAPACITY_DEFAULT, SubscriptionOptions,
+    Limit, LimitReached, Lint, ListenerHandle, Recovery, SIBLINGS_LISTED_MAX, SUBSCRIPTION_CAPACITY_DEFAULT,
+    SubscriptionOptions,
 };

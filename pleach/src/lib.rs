@@ -87,8 +87,7 @@ pub use pleach_graph::{store, worker};
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `seeds = 1000` or `seeds = 50..60` | how many seeds from 0 on, or which seeds | `seeds = 100`
-/// |
+/// | `seeds = 1000`, `seeds = 50..60` | how many seeds from 0 on, or which | `seeds = 100` |
 /// | `seed = 7` | this seed only | |
 /// | `faults = ..` | what [`Exploration::faults`](sim::Exploration::faults) takes | no faults |
 ///

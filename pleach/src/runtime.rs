@@ -21,8 +21,8 @@
 //! ```
 
 pub use pleach_core::{
-    BoxFuture, Clock, Dispatcher, HandlerFault, HandlerFaults, Instant, Random, Runtime, Stalled, StdClock, Step, block_on,
-    catch_panic, current_runtime, identify_cores, install_panic_hook,
+    BoxFuture, Clock, Dispatcher, HandlerFault, HandlerFaults, Instant, Random, Runtime, SleepSlot, Stalled, StdClock, Step,
+    block_on, catch_panic, current_runtime, identify_cores, install_panic_hook,
 };
 #[cfg(feature = "tokio")]
 pub use pleach_core::{NoRuntime, TokioRuntime};

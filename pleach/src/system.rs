@@ -19,6 +19,6 @@
 
 pub use crate::actor_system::{ActorSystem, ActorSystemBuilder};
 pub use pleach_core::{
-    BuildError, BuildSystem, DispatchError, GRACE_DEFAULT, LookupError, MountError, Mounted, RootContext, ShutdownError,
-    System, SystemBuilder,
+    BuildError, BuildSystem, DispatchError, GRACE_DEFAULT, LookupError, MountError, Mounted, REFUSALS_KEPT_MAX, Refused,
+    RootContext, SealError, ShutdownError, System, SystemBuilder,
 };

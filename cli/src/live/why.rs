@@ -143,6 +143,7 @@ pub fn places(reason: &HealthReason) -> Vec<&ActorPath> {
         HealthReason::GaveUp { supervisor, child, .. } => vec![supervisor, child],
         HealthReason::PoolShort { path, .. }
         | HealthReason::MailboxFull { path, .. }
+        | HealthReason::LimitReached { path, .. }
         | HealthReason::HandlerStuck { path, .. } => vec![path],
         HealthReason::UnhandledFailures { origin, .. } => vec![origin],
         HealthReason::Reported { source, .. } => vec![source],

@@ -77,6 +77,7 @@ impl Problem {
             HealthReason::GaveUp { supervisor, .. } => ("gave up", Some(supervisor)),
             HealthReason::PoolShort { path, .. } => ("pool short", Some(path)),
             HealthReason::MailboxFull { path, .. } => ("mailbox full", Some(path)),
+            HealthReason::LimitReached { path, .. } => ("no room", Some(path)),
             HealthReason::HandlerStuck { path, .. } => ("stuck", Some(path)),
             HealthReason::UnhandledFailures { origin, .. } => ("unhandled", Some(origin)),
             HealthReason::Reported { source, .. } => ("reported", Some(source)),

@@ -117,6 +117,7 @@ impl Summary {
                 "the mailbox was full and drops messages; raise its capacity, or send more slowly"
             }
             DeadLetterReason::HandlerFailed => "the handler failed, and its props turn failed messages into dead letters",
+            DeadLetterReason::NoTimer => "the system is sealed and had no room for their timers; reserve more",
             _ => "the actor did not reach them",
         }
     }
@@ -132,6 +133,7 @@ pub(crate) fn reason_name(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::DroppedOldest => "dropped_oldest",
         DeadLetterReason::Conflated => "conflated",
         DeadLetterReason::HandlerFailed => "handler_failed",
+        DeadLetterReason::NoTimer => "no_timer",
         _ => "other",
     }
 }

@@ -11,7 +11,7 @@ use pleach_core::{
     ActorPath, Event, EventKinds, Exit, FailureInfo, GaveUp, Instant, Lint, ListenerHandle, Reason, Recovery, Runtime,
     SubscriptionOptions, SupervisorDirective, System,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -46,9 +46,9 @@ struct State {
     dead_letters: DeadLetters,
     mailboxes: Mailboxes,
     gave_up: VecDeque<GaveUp>,
-    /// The actors whose handlers were written as stuck. A handler that only another listener has
-    /// timed has no line at its end.
-    stuck: BTreeSet<ActorPath>,
+    /// The actors whose handlers were written as stuck, each once. A handler that only another
+    /// listener has timed has no line at its end.
+    stuck: Vec<ActorPath>,
 }
 
 impl SystemLog {
@@ -186,8 +186,8 @@ impl SystemLog {
             }
             Lint::StuckHandler { path, message, running_for } => {
                 let mut state = self.state();
-                if state.stuck.len() < STUCK_KEPT_MAX {
-                    state.stuck.insert(path.clone());
+                if state.stuck.len() < STUCK_KEPT_MAX && !state.stuck.contains(path) {
+                    state.stuck.push(path.clone());
                 }
                 drop(state);
                 tracing::warn!(
@@ -204,6 +204,10 @@ impl SystemLog {
                 target: WAITS, system, cycle = %Cycle(cycle),
                 "a send that waits for room closed a wait cycle and was accepted above the capacity: {}", Cycle(cycle)
             ),
+            Lint::LimitReached(reached) => tracing::warn!(
+                target: WAITS, system, path = %reached.member, reserved = reached.reserved,
+                "{reached}; further refusals are counted in the health of the system"
+            ),
             _ => {}
         }
     }
@@ -213,7 +217,8 @@ impl SystemLog {
             Recovery::HandlerReturned { path, message, ran_for } => {
                 let mut state = self.state();
                 let is_full = state.stuck.len() >= STUCK_KEPT_MAX;
-                let is_known = state.stuck.remove(path);
+                let known = state.stuck.iter().position(|stuck| stuck == path);
+                let is_known = known.map(|at| state.stuck.swap_remove(at)).is_some();
                 drop(state);
                 if is_known || is_full {
                     tracing::info!(

@@ -3,7 +3,6 @@
 //! mailbox that fills and drains many times in a second is one episode, with two lines.
 
 use pleach_core::{ActorPath, Instant};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a mailbox must have room before its episode is over.
@@ -42,10 +41,11 @@ pub(super) enum Filled {
     Ignored,
 }
 
-/// The open episodes, by path.
+/// The open episodes.
 #[derive(Debug, Default)]
 pub(super) struct Mailboxes {
-    open: BTreeMap<String, Episode>,
+    /// In the order of their paths.
+    open: Vec<(String, Episode)>,
     reported_too_many: bool,
     has_timer: bool,
 }
@@ -53,7 +53,9 @@ pub(super) struct Mailboxes {
 impl Mailboxes {
     pub(super) fn filled(&mut self, path: &ActorPath, now: Instant) -> Filled {
         let (path, len) = (path.to_string(), self.open.len());
-        if let Some(episode) = self.open.get_mut(&path) {
+        let place = self.place(&path);
+        if let Ok(at) = place {
+            let (_, episode) = &mut self.open[at];
             episode.fills += 1;
             episode.drained = None;
             return Filled::Known;
@@ -62,14 +64,20 @@ impl Mailboxes {
             let again = std::mem::replace(&mut self.reported_too_many, true);
             return if again { Filled::Ignored } else { Filled::TooMany };
         }
-        self.open.insert(path, Episode { began: now, fills: 1, drained: None });
+        let (Ok(at) | Err(at)) = place;
+        self.open.insert(at, (path, Episode { began: now, fills: 1, drained: None }));
         Filled::Begins
+    }
+
+    /// Returns where the episode of a path is, or where it belongs.
+    fn place(&self, path: &str) -> Result<usize, usize> {
+        self.open.binary_search_by(|(known, _)| known.as_str().cmp(path))
     }
 
     /// Returns when to call [`take_ended`](Self::take_ended), unless a timer is set.
     pub(super) fn drained(&mut self, path: &ActorPath, now: Instant) -> Option<Instant> {
-        let episode = self.open.get_mut(&path.to_string())?;
-        episode.drained = Some(now);
+        let at = self.place(&path.to_string()).ok()?;
+        self.open[at].1.drained = Some(now);
         if std::mem::replace(&mut self.has_timer, true) { None } else { Some(now + QUIET) }
     }
 
@@ -84,9 +92,9 @@ impl Mailboxes {
                 Some(Ended { path: path.clone(), fills: episode.fills, lasted })
             })
             .collect();
-        self.open.retain(|_, episode| over(episode).is_none());
+        self.open.retain(|(_, episode)| over(episode).is_none());
         self.reported_too_many &= ended.is_empty();
-        let next = self.open.values().filter_map(|episode| episode.drained).min().map(|drained| drained + QUIET);
+        let next = self.open.iter().filter_map(|(_, episode)| episode.drained).min().map(|drained| drained + QUIET);
         self.has_timer = next.is_some();
         (ended, next)
     }

@@ -184,6 +184,7 @@ fn count(system: &Arc<str>, event: &Event) {
                 Lint::MailboxFilling { .. } => "mailbox_filling",
                 Lint::AskCycle(_) => "ask_cycle",
                 Lint::SendCycle(_) => "send_cycle",
+                Lint::LimitReached(_) => "limit_reached",
                 _ => OTHER,
             };
             metrics::counter!("pleach.lints", "system" => system, "lint" => lint).increment(1);

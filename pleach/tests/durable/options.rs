@@ -6,9 +6,10 @@ use crate::common::stored::StoredRunFixture;
 use pleach::graph::RunOptions;
 use pleach::prelude::*;
 use pleach::sim::Sim;
-use pleach::store::{Lease, StoreError, Timestamp, Wanted};
+use pleach::store::{Lease, MemoryStore, StoreError, Timestamp, Wanted};
 use pleach::worker::Worker;
 use serde::{Serialize, Serializer};
+use std::future::Future as _;
 
 fn ten() -> CompiledGraph<u32> {
     counting_to(10)
@@ -35,6 +36,20 @@ fn c14_attach_can_be_set_before_the_store() {
     assert_eq!(fixture.end(run(&fixture, 12).attach().checkpoint(&fixture.store)).unwrap(), 10, "the existing run counts");
     let again = fixture.end(run(&fixture, 12).checkpoint(&fixture.store)).unwrap_err();
     assert!(matches!(again.fault(), RunFault::Exists { .. }), "{again}");
+}
+
+#[test]
+fn c2_run_whose_commits_never_wait_yields_to_other_tasks() {
+    let sim = Sim::new(1);
+    let store = MemoryStore::on(sim.runtime());
+    let mut run = Box::pin(counting_to(170).run(0).id("r").runtime(sim.runtime()).checkpoint(&store).into_future());
+    let mut polls = 0;
+    let counted = std::future::poll_fn(|cx| {
+        polls += 1;
+        run.as_mut().poll(cx)
+    });
+    assert_eq!(sim.run(counted).unwrap(), 170);
+    assert!(polls >= 10, "170 commits in {polls} polls");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The durable runs of the demo: orders. `reserve → approve → pay → (pack, invoice) → ship`.
 //!
-//! An expensive order waits for an approval. The payment is an effect: it is made outside, in the
+//! An expensive order waits for an approval. Some orders have an address that cannot be served, and
+//! fail until a person corrects it. The payment is an effect: it is made outside, in the
 //! till, and its result is recorded in the run.
 
 use super::notes::Notes;
@@ -28,6 +29,10 @@ pub const QUESTION: &str = "approve";
 /// An order of this price waits for an approval.
 const EXPENSIVE: u64 = 50_000;
 
+/// Where orders go, and where no truck drives to: each sixteenth order.
+const TOWNS: [&str; 4] = ["Ghent", "Lyon", "Porto", "Turin"];
+const NO_TOWN: &str = "Atlantis";
+
 /// How many orders are under way, beside orders that wait for an approval.
 const UNDER_WAY: usize = 4;
 
@@ -44,6 +49,8 @@ const KEPT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OrderState {
     pub cents: u64,
+    #[serde(default)]
+    pub to: String,
     pub is_approved: bool,
     pub paid: u64,
     pub done: Vec<String>,
@@ -78,6 +85,9 @@ impl OrderState {
 
 async fn reserve(cx: NodeContext, order: OrderState) -> Result<OrderState, BoxError> {
     Shop::work(&cx, 700).await?;
+    if order.to == NO_TOWN {
+        return Err(format!("no truck drives to {NO_TOWN}: correct `to`").into());
+    }
     Ok(order.after("reserve"))
 }
 
@@ -224,7 +234,8 @@ impl Clerk {
         let number = self.next;
         let is_expensive = may_wait && number % 4 == 2;
         let cents = 100 * if is_expensive { self.dice.between(600, 990) } else { self.dice.between(5, 400) };
-        let order = OrderState { cents, ..OrderState::default() };
+        let to = if number % 16 == 5 { NO_TOWN } else { TOWNS[number as usize % TOWNS.len()] }.to_string();
+        let order = OrderState { cents, to, ..OrderState::default() };
         let customer = self.dice.between(1, 40).to_string();
         let run = self.graph.run(order).id(format!("order-{number}")).tag("customer", customer);
         run.checkpoint(&self.store).enqueue().await?;
