@@ -35,13 +35,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/app.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/app.js.gz"),
-        hash: "115459f0545a5f9c",
+        hash: "af0fb342bfba3207",
     },
     Asset {
         path: "/assets/css/base.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__base.css.gz"),
-        hash: "67ca4c47cef8c6ea",
+        hash: "b6831e671c2d71f5",
     },
     Asset {
         path: "/assets/css/process.css",
@@ -53,7 +53,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/css/runs.css",
         content_type: "text/css; charset=utf-8",
         gzip: include_bytes!("../web/gz/css__runs.css.gz"),
-        hash: "c69160f6dda8f6fb",
+        hash: "c991248daf2936db",
     },
     Asset {
         path: "/assets/css/shell.css",
@@ -197,13 +197,13 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/plots.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__plots.js.gz"),
-        hash: "17bbfdf293d3bf3a",
+        hash: "027881267c6c9eeb",
     },
     Asset {
         path: "/assets/process/ring-model.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__ring-model.js.gz"),
-        hash: "16471bcdf12c5e57",
+        hash: "28370a179ff8bcd7",
     },
     Asset {
         path: "/assets/process/story-model.js",
@@ -425,7 +425,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/runs/waiting.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/runs__waiting.js.gz"),
-        hash: "c2587eaafdc9f0d7",
+        hash: "1b814ded4a74de71",
     },
     Asset {
         path: "/assets/runs/words.js",

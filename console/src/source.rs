@@ -6,6 +6,7 @@
 use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
 use crate::problem::Problem;
+use crate::redact::Place;
 use crate::view::{ValueAt, View};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     /// Returns a whole state, question, or part of one, as JSON text of any length: for downloads,
     /// and to give a redacted value back to an edited state. Only stores have values.
-    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, String> {
+    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, Part> {
         let text = format!("{} has no values", self.key());
         let _ = at;
         Box::pin(async { Err(Failure::new("not_possible", text)) })
@@ -53,6 +54,15 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Carries out an action. Fails with the code `changed` if the guard of its plan does not hold
     /// any more.
     fn carry_out<'a>(&'a self, action: &'a Action, guard: &'a str) -> Answer<'a, Outcome>;
+}
+
+/// A value of a store, or a part of one.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// The JSON text. It is not redacted.
+    pub(crate) text: String,
+    /// Where it stands in the whole value.
+    pub(crate) place: Place,
 }
 
 /// What an examination found.

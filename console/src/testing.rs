@@ -8,7 +8,7 @@ use crate::server::guard::{Guard, Token};
 use crate::server::listen::{Bounds, serve};
 use crate::server::routes::{Api, router};
 use crate::settings::Settings;
-use crate::source::{Answer, Findings, Source};
+use crate::source::{Answer, Findings, Part, Source};
 use crate::sources::Sources;
 use crate::view::{ValueAt, View};
 use axum::Router;
@@ -93,11 +93,12 @@ impl Source for Scripted {
         Box::pin(async { Err(Failure::new("unreachable", "the script has no findings")) })
     }
 
-    fn text<'a>(&'a self, _at: &'a ValueAt) -> Answer<'a, String> {
+    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, Part> {
         Box::pin(async {
             let text = self.text.lock().unwrap().clone();
             assert_ne!(text, "panic", "the source panicked");
-            Ok(text)
+            let place = Redaction::new().place_at(&text, &at.pointer);
+            Ok(Part { text, place })
         })
     }
 

@@ -127,17 +127,16 @@ async fn make(api: &Arc<Api>, view: View, form: Option<Form>) -> Result<File, Fa
 
 /// Returns a whole value, redacted while it is read.
 async fn value(api: &Arc<Api>, at: ValueAt, place: OwnedSemaphorePermit) -> Result<File, Failure> {
-    let part = at.question.clone().or_else(|| at.record.map(|record| record.to_string()));
-    let name = named(&[&at.run, part.as_deref().unwrap_or("state"), &at.pointer], "json");
+    let what = at.question.clone().or_else(|| at.record.map(|record| record.to_string()));
+    let name = named(&[&at.run, what.as_deref().unwrap_or("state"), &at.pointer], "json");
     let source: Arc<dyn Source> = Arc::clone(api.sources.find(&at.store)?);
-    let pointer = at.pointer.clone();
-    let text = alone(async move { source.text(&at).await }).await?;
+    let part = alone(async move { source.text(&at).await }).await?;
     let (writer, body) = body::file();
     let redaction = Arc::clone(&api.redaction);
     // It ends when the text is written, or when the reader is gone.
     drop(tokio::task::spawn_blocking(move || {
         let _place = place;
-        if redaction.write_at(&pointer, &text, |piece| writer.write(piece)).is_continue() {
+        if redaction.write_at(part.place, &part.text, |piece| writer.write(piece)).is_continue() {
             writer.end();
         }
     }));

@@ -4,6 +4,7 @@
 //! the size of the text for each step of the pointer.
 
 use crate::failure::Failure;
+use crate::redact::Redaction;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -99,6 +100,18 @@ impl Level {
             members.map(|all| all.into_iter().skip(skipped).take(ENTRIES_MAX).map(entry).take_while(has_room).collect());
         let text = (json.len() <= text_max).then(|| json.to_string());
         Ok(Self { kind, bytes: json.len(), text, entries, first, total })
+    }
+
+    /// Hides what is secret because of where it stands in the whole value: by a key on the way, a
+    /// label beside it, or the argument before it.
+    pub(super) fn redacted(mut self, rules: &Redaction, json: &str, pointer: &str) -> Result<Self, Failure> {
+        let place = rules.place_at(json, pointer);
+        self.text = self.text.map(|text| rules.text_at(place, &text));
+        let (part, first) = (find(json, pointer)?, usize::try_from(self.first).unwrap_or(usize::MAX));
+        for (entry, place) in self.entries.iter_mut().flatten().zip(rules.entry_places(part, place).skip(first)) {
+            entry.text = entry.text.take().map(|text| rules.text_at(place, &text));
+        }
+        Ok(self)
     }
 }
 

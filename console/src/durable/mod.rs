@@ -49,7 +49,7 @@ use crate::action::{Action, Outcome, Plan};
 use crate::failure::Failure;
 use crate::redact::Redaction;
 use crate::report::NamedStore;
-use crate::source::{Answer, Findings, Source};
+use crate::source::{Answer, Findings, Part, Source};
 use crate::view::{ValueAt, View};
 use clock::StoreClock;
 use graph::Layouts;
@@ -194,7 +194,7 @@ impl Source for StoreSource {
         Box::pin(async move { self.note(self.answer(view).await) })
     }
 
-    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, String> {
+    fn text<'a>(&'a self, at: &'a ValueAt) -> Answer<'a, Part> {
         Box::pin(async move { self.note(state::text(self, at).await) })
     }
 

@@ -3,11 +3,13 @@
 use super::StoreSource;
 use super::level::{self, Level};
 use crate::failure::Failure;
+use crate::redact::{Place, Redaction};
 use crate::report::state::{DiffJson, StateDiff};
 use crate::report::text::indented;
 use crate::report::{LeftOut, VALUE_BYTES_MAX, Values};
+use crate::source::Part;
 use crate::view::{Diff, ValueAt};
-use pleach::durable::JsonPatch;
+use pleach::durable::{JsonPatch, PatchOperation};
 use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -30,13 +32,16 @@ const COMPARED_FOR: Duration = Duration::from_millis(200);
 /// Returns one level of a state or question.
 pub(super) async fn value(source: &StoreSource, asked: &ValueAt) -> Result<Value, Failure> {
     let json = read(source, asked).await?;
-    super::value_of(&Level::at(&json, &asked.pointer, asked.first, VALUE_BYTES_MAX)?)
+    let level = Level::at(&json, &asked.pointer, asked.first, VALUE_BYTES_MAX)?;
+    let redacted = source.redaction.guarded(|rules| level.redacted(rules, &json, &asked.pointer))?;
+    super::value_of(&redacted)
 }
 
 /// Returns a whole state, question, or part of one.
-pub(super) async fn text(source: &StoreSource, asked: &ValueAt) -> Result<String, Failure> {
+pub(super) async fn text(source: &StoreSource, asked: &ValueAt) -> Result<Part, Failure> {
     let json = read(source, asked).await?;
-    Ok(level::find(&json, &asked.pointer)?.to_string())
+    let text = level::find(&json, &asked.pointer)?.to_string();
+    Ok(Part { text, place: source.redaction.place_at(&json, &asked.pointer) })
 }
 
 async fn read(source: &StoreSource, asked: &ValueAt) -> Result<String, Failure> {
@@ -84,22 +89,52 @@ pub(super) async fn diff(source: &StoreSource, asked: &Diff) -> Result<Value, Fa
         .map_err(|error| Failure::new("damaged", format_args!("a stored state is not JSON: {error}")))?;
     let (store, id, from, to) = (source.store().name().to_string(), asked.run.clone(), asked.from, asked.to);
     let diff = StateDiff { store, id, from, to, patch };
+    let rules = source.redaction.clone();
+    let paths: Vec<String> = diff.patch.operations.iter().take(OPERATIONS_MAX).map(path_of).collect();
     // Once: it may take as long as [`COMPARED_FOR`], and blocks its thread.
-    let lines = spawn_blocking(move || lines(&before, &after)).await;
-    let lines = lines.map_err(|error| Failure::new("internal", format_args!("two states were not compared: {error}")))?;
+    let compared = spawn_blocking(move || {
+        let known = rules.places_in(&after);
+        let places: Vec<Place> = paths.iter().map(|path| known.at(path)).collect();
+        (lines(&before, &after), places)
+    });
+    let (lines, places) =
+        compared.await.map_err(|error| Failure::new("internal", format_args!("two states were not compared: {error}")))?;
     let mut operations_max = OPERATIONS_MAX;
     // Operations with long paths make a shorter patch.
     loop {
-        let answer = super::value_of(&DiffView {
+        let mut answer = super::value_of(&DiffView {
             diff: diff.json(Values::Text(OPERATION_BYTES_MAX), operations_max),
             other_run: asked.other_run.as_deref(),
             is_cut: diff.patch.operations.len() > operations_max,
             lines: &lines,
         })?;
+        source.redaction.guarded(|rules| {
+            redact(rules, &mut answer["patch"], &places);
+            Ok(())
+        })?;
         if operations_max == 0 || super::size_of(&answer) <= super::ANSWER_BYTES_MAX {
             return Ok(answer);
         }
         operations_max /= 2;
+    }
+}
+
+/// Returns where an operation changes a state.
+fn path_of(operation: &PatchOperation) -> String {
+    match operation {
+        PatchOperation::Add { path, .. } | PatchOperation::Replace { path, .. } | PatchOperation::Remove { path } => {
+            path.clone()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Redacts the values of a patch, by where they stand in the second state.
+fn redact(rules: &Redaction, patch: &mut Value, places: &[Place]) {
+    for (operation, place) in patch.as_array_mut().into_iter().flatten().zip(places) {
+        if let Some(Value::String(text)) = operation.get_mut("value") {
+            *text = rules.text_at(*place, text);
+        }
     }
 }
 

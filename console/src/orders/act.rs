@@ -184,7 +184,7 @@ impl Orders {
                     ValueAt { store: order.store.clone(), run: order.run.clone(), record: Some(*record), ..ValueAt::default() };
                 let source = Arc::clone(source);
                 let stored = alone(async move { source.text(&at).await }).await?;
-                *state = self.redaction.restore(state, &stored)?;
+                *state = self.redaction.restore(state, &stored.text)?;
             }
             RunOrder::Answer { value, .. } | RunOrder::Signal { value, .. } if self.redaction.has_mark(value) => {
                 return Err(

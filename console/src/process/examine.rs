@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
 /// They are also not read again for this many times as long as it took.
-const WAIT_PER_COST: u32 = 20;
+const WAIT_PER_COST: u32 = 50;
 
 /// How long that may take. If it takes longer, it is not tried again for [`UNCOUNTED_FOR`].
 const COUNTED_WITHIN: Duration = Duration::from_secs(3);

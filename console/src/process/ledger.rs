@@ -17,7 +17,7 @@ use tokio::time::Instant;
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
 /// It is also kept for this many times as long as it took.
-const KEPT_PER_COST: u32 = 20;
+const KEPT_PER_COST: u32 = 50;
 
 /// How many ledgers are kept.
 const LEDGERS_MAX: usize = 32;

@@ -5,10 +5,9 @@
 
 use super::MARK;
 use super::json::{DEPTH_MAX, Parsed, entries, parse, quoted};
+use super::place::Place;
 use super::rules::Redaction;
-use super::values::{LABELS, POINTERS, is_hidden};
 use serde::de::IgnoredAny;
-use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
 /// Values of at most this many bytes are redacted at once.
@@ -18,25 +17,25 @@ const PIECE_MAX: usize = 256 * 1024;
 const WRITTEN_AT_ONCE: usize = 64 * 1024;
 
 impl Redaction {
-    /// Redacts the JSON text of a value below a pointer, and writes it in pieces. Ends when `write`
+    /// Redacts the JSON text of a value at a place, and writes it in pieces. Ends when `write`
     /// breaks.
-    pub(crate) fn write_at(&self, pointer: &str, text: &str, write: impl FnMut(String) -> ControlFlow<()>) -> ControlFlow<()> {
-        self.write_pieces(pointer, text, PIECE_MAX, write)
+    pub(crate) fn write_at(&self, place: Place, text: &str, write: impl FnMut(String) -> ControlFlow<()>) -> ControlFlow<()> {
+        self.write_pieces(place, text, PIECE_MAX, write)
     }
 
     pub(super) fn write_pieces(
         &self,
-        pointer: &str,
+        place: Place,
         text: &str,
         piece_max: usize,
         mut write: impl FnMut(String) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let span = text.len() - text.trim_start().len()..text.trim_end().len();
         if span.len() <= piece_max || serde_json::from_str::<IgnoredAny>(text).is_err() {
-            return write(self.text_at(pointer, text));
+            return write(self.text_at(place, text));
         }
         let mut work = Large { rules: self, text, piece_max, kept: String::new(), write: &mut write };
-        work.value(span, self.is_secret_pointer(pointer), 0)?;
+        work.value(span, place, 0)?;
         let rest = std::mem::take(&mut work.kept);
         if rest.is_empty() { ControlFlow::Continue(()) } else { write(rest) }
     }
@@ -52,66 +51,45 @@ struct Large<'a, W> {
 }
 
 impl<W: FnMut(String) -> ControlFlow<()>> Large<'_, W> {
-    fn value(&mut self, span: Range<usize>, is_secret: bool, depth: usize) -> ControlFlow<()> {
+    fn value(&mut self, span: Range<usize>, place: Place, depth: usize) -> ControlFlow<()> {
         let part = &self.text[span.clone()];
         let is_container = part.starts_with(['{', '[']);
-        if !is_secret && !is_container && !part.starts_with('"') {
+        if !place.is_secret && !is_container && !part.starts_with('"') {
             return self.add(part); // a number or a word
         }
         if part.len() <= self.piece_max || !is_container {
             let redacted = match parse(part) {
-                Parsed::Json(node) => self.rules.node_text(part, &node, is_secret, 0),
+                Parsed::Json(node) => self.rules.node_text(part, &node, place, 0),
                 Parsed::TooDeep | Parsed::Other => quoted(MARK),
             };
             return self.add(&redacted);
         }
-        if is_secret && entries(self.text, span.clone()).next().is_none() {
+        if place.is_secret && entries(self.text, span.clone()).next().is_none() {
             return self.add(part); // an empty value tells nothing
         }
-        if is_secret || depth == DEPTH_MAX {
+        if place.is_secret || depth == DEPTH_MAX {
             // As many lines as before, so that lines keep their numbers.
             return self.add(&(quoted(MARK) + &"\n".repeat(part.matches('\n').count())));
         }
-        self.entries(span, depth)
+        self.entries(span, place, depth)
     }
 
     /// Redacts the entries of a large object or array, and copies what is between them.
-    fn entries(&mut self, span: Range<usize>, depth: usize) -> ControlFlow<()> {
-        let texts = self.labels(span.clone());
-        let named = |name: &str| texts.get(name).map(String::as_str);
-        let (is_labelled, is_pointed) = (self.rules.labels(&named), self.rules.points(&named));
+    fn entries(&mut self, span: Range<usize>, place: Place, depth: usize) -> ControlFlow<()> {
         let mut at = span.start;
-        for entry in entries(self.text, span.clone()) {
-            let mut is_secret = false;
-            if let Some(span) = entry.key {
+        for (entry, key, place) in self.rules.placed(self.text, span.clone(), place) {
+            if let (Some(span), Some(key)) = (entry.key, key) {
                 self.add(&self.text[at..span.start])?;
-                let quoted_key = &self.text[span.clone()];
-                let key: String = serde_json::from_str(quoted_key).unwrap_or_default();
                 let redacted = self.rules.string_in(&key, 0);
-                self.add(&if redacted == key { quoted_key.to_string() } else { quoted(&redacted) })?;
-                is_secret = self.rules.is_secret(&key) || is_hidden(&key, is_labelled, is_pointed);
+                let same = &self.text[span.clone()];
+                self.add(&if redacted == key { same.to_string() } else { quoted(&redacted) })?;
                 at = span.end;
             }
             self.add(&self.text[at..entry.value.start])?;
-            self.value(entry.value.clone(), is_secret, depth + 1)?;
+            self.value(entry.value.clone(), place, depth + 1)?;
             at = entry.value.end;
         }
         self.add(&self.text[at..span.end])
-    }
-
-    /// Returns the texts of an object that say what its other entries are.
-    fn labels(&self, span: Range<usize>) -> HashMap<String, String> {
-        let mut texts = HashMap::new();
-        if !self.text[span.start..].starts_with('{') {
-            return texts;
-        }
-        for entry in entries(self.text, span) {
-            let Some(key) = entry.key.and_then(|span| serde_json::from_str::<String>(&self.text[span]).ok()) else { continue };
-            if (LABELS.contains(&key.as_str()) || POINTERS.contains(&key.as_str())) && !texts.contains_key(&key) {
-                texts.insert(key, serde_json::from_str(&self.text[entry.value]).unwrap_or_default());
-            }
-        }
-        texts
     }
 
     fn add(&mut self, text: &str) -> ControlFlow<()> {

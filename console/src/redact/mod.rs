@@ -5,6 +5,7 @@
 //! | `rules` | [`Redaction`]: which keys and texts are secret |
 //! | `json` | JSON texts as spans, so that everything else stays as it was written |
 //! | `values` | redaction of JSON values and JSON texts |
+//! | `place` | what is known of a value from where it stands: its key, label, or the argument before it |
 //! | `large` | redaction of JSON texts of any length, piece by piece |
 //! | `text` | redaction of other texts: `key=value`, `Bearer …`, URLs with passwords, private keys |
 //! | `restore` | gives redacted values back to an edited state |
@@ -17,6 +18,7 @@
 
 mod json;
 mod large;
+mod place;
 mod restore;
 mod rules;
 mod text;
@@ -25,6 +27,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use place::Place;
 pub use rules::Redaction;
 
 /// What is shown instead of a secret.

@@ -9,6 +9,7 @@
 
 use super::MARK;
 use super::json::{Edits, Kind, Member, Node, Parsed, parse, quoted};
+use super::place::Place;
 use super::rules::Redaction;
 use super::values::hides;
 use crate::failure::Failure;
@@ -42,7 +43,7 @@ impl Redaction {
         }
         let Parsed::Json(stored_node) = parse(stored) else { return Err(refused("")) };
         let mut work = Restoring { rules: self, edited, stored, edits: Edits::default() };
-        work.node(&edited_node, &stored_node, (false, false), "")?;
+        work.node(&edited_node, &stored_node, (Place::default(), Place::default()), "")?;
         Ok(work.edits.apply(edited))
     }
 }
@@ -55,15 +56,15 @@ struct Restoring<'a> {
 }
 
 impl Restoring<'_> {
-    /// Restores a part. `is_secret`: whether the part is secret in the edited and in the stored state.
-    fn node(&mut self, edited: &Node, stored: &Node, is_secret: (bool, bool), pointer: &str) -> Result<(), Failure> {
+    /// Restores a part. `places`: where the part is in the edited and in the stored state.
+    fn node(&mut self, edited: &Node, stored: &Node, places: (Place, Place), pointer: &str) -> Result<(), Failure> {
         if !has_mark(edited) {
             return Ok(());
         }
-        if is_secret.0 != is_secret.1 {
+        if places.0.is_secret != places.1.is_secret {
             return Err(refused(pointer));
         }
-        if is_secret.1 && hides(stored) {
+        if places.1.is_secret && hides(stored) {
             return if edited.text() == Some(MARK) { self.give_back(edited, stored) } else { Err(refused(pointer)) };
         }
         match (&edited.kind, &stored.kind) {
@@ -72,7 +73,7 @@ impl Restoring<'_> {
             }
             (Kind::String(_), Kind::String(None)) if edited.text() == Some(MARK) => self.give_back(edited, stored),
             (Kind::Object(_), Kind::Object(_)) => self.object(edited, stored, pointer),
-            (Kind::Array(items), Kind::Array(originals)) => self.array(items, originals, pointer),
+            (Kind::Array(_), Kind::Array(_)) => self.array((edited, places.0), (stored, places.1), pointer),
             _ => Err(refused(pointer)),
         }
     }
@@ -84,8 +85,8 @@ impl Restoring<'_> {
 
     fn object(&mut self, edited: &Node, stored: &Node, pointer: &str) -> Result<(), Failure> {
         let (Kind::Object(members), Kind::Object(originals)) = (&edited.kind, &stored.kind) else { return Ok(()) };
-        let (secret, was_secret) = (self.rules.secret_members(edited), self.rules.secret_members(stored));
-        for (member, is_secret) in members.iter().zip(secret) {
+        let (places, stored_places) = (self.rules.member_places(edited), self.rules.member_places(stored));
+        for (member, place) in members.iter().zip(places) {
             let below = format!("{pointer}/{}", member.key.replace('~', "~0").replace('/', "~1"));
             if !member.key.contains(MARK) && !has_mark(&member.value) {
                 continue;
@@ -99,48 +100,55 @@ impl Restoring<'_> {
             if original.key != member.key {
                 self.edits.replace(&member.key_span, quoted(&original.key));
             }
-            self.node(&member.value, &original.value, (is_secret, was_secret[number]), &below)?;
+            self.node(&member.value, &original.value, (place, stored_places[number]), &below)?;
         }
         Ok(())
     }
 
-    fn array(&mut self, items: &[Node], originals: &[Node], pointer: &str) -> Result<(), Failure> {
-        let shown: Vec<String> = originals.iter().map(|original| self.shown(original)).collect();
+    fn array(&mut self, edited: (&Node, Place), stored: (&Node, Place), pointer: &str) -> Result<(), Failure> {
+        let (Kind::Array(items), Kind::Array(originals)) = (&edited.0.kind, &stored.0.kind) else { return Ok(()) };
+        let item_places = self.rules.item_places(items, edited.1);
+        let original_places = self.rules.item_places(originals, stored.1);
+        let shown: Vec<String> =
+            originals.iter().zip(&original_places).map(|(original, place)| self.shown(original, *place)).collect();
         let edited: Vec<String> = items.iter().map(|item| canonical(self.edited, item)).collect();
-        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut found_at: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, shown) in shown.iter().enumerate() {
-            places.entry(shown).or_default().push(number);
+            found_at.entry(shown).or_default().push(number);
         }
         let is_same_len = items.len() == originals.len();
         let changed = edited.iter().zip(&shown).filter(|(edited, shown)| edited != shown).count();
+        // What is secret because of the item before it belongs to that item.
+        let has_same_owner = |number: usize, source: usize| match original_places[source].is_secret {
+            true => item_places[number].is_secret && edited[number - 1] == shown[source - 1],
+            false => !item_places[number].is_secret,
+        };
         for (number, item) in items.iter().enumerate() {
             if !has_mark(item) {
                 continue;
             }
             let below = format!("{pointer}/{number}");
-            let found = places.get(edited[number].as_str()).map(Vec::as_slice).unwrap_or_default();
-            let raw = |place: &usize| &self.stored[originals[*place].span.clone()];
+            let found = found_at.get(edited[number].as_str()).map(Vec::as_slice).unwrap_or_default();
+            let raw = |source: &usize| &self.stored[originals[*source].span.clone()];
             let source = if is_same_len && found.contains(&number) {
                 Some(number)
-            } else if let Some(first) = found.first() {
-                Some(*first).filter(|_| found.iter().all(|place| raw(place) == raw(first)))
             } else {
-                None
+                found.first().copied().filter(|first| found.iter().all(|other| raw(other) == raw(first)))
             };
             match source {
-                Some(source) => self.give_back(item, &originals[source])?,
+                Some(source) if has_same_owner(number, source) => self.give_back(item, &originals[source])?,
                 None if found.is_empty() && is_same_len && changed == 1 => {
-                    self.node(item, &originals[number], (false, false), &below)?;
+                    self.node(item, &originals[number], (item_places[number], original_places[number]), &below)?;
                 }
-                None => return Err(refused(&below)),
+                _ => return Err(refused(&below)),
             }
         }
         Ok(())
     }
 
     /// Returns a stored part as the person saw it.
-    fn shown(&self, stored: &Node) -> String {
-        let shown = self.rules.node_text(self.stored, stored, false, 0);
+    fn shown(&self, stored: &Node, place: Place) -> String {
+        let shown = self.rules.node_text(self.stored, stored, place, 0);
         match parse(&shown) {
             Parsed::Json(node) => canonical(&shown, &node),
             _ => shown,

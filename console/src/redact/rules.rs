@@ -50,9 +50,10 @@ type TextRule = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// What the console hides: in answers, streams, downloads, errors and logs alike.
 ///
 /// By default it hides the values of JSON keys such as `password`, `api_key`, `authorization` or
-/// `privateKey` at any depth, also in JSON texts within texts; `key=value` and `key: value` with
-/// such keys; `Bearer …`; passwords in URLs; and private keys in PEM format. It shows
-/// `[redacted]` instead.
+/// `privateKey` at any depth, also in JSON texts within texts; the item after an option such as
+/// `--password` in a list, and the second of a pair in a list of pairs; `key=value`, `key: value`
+/// and `--key value` with such keys; `Bearer …`; passwords in URLs; and private keys in PEM format.
+/// It shows `[redacted]` instead.
 ///
 /// ```
 /// use pleach_console::Redaction;
@@ -102,8 +103,7 @@ impl Redaction {
 
     /// Returns whether the value of `key` is secret.
     pub(crate) fn is_secret(&self, key: &str) -> bool {
-        let key = plain_key(key);
-        KEYS.iter().any(|secret| key.ends_with(secret)) || self.keys.iter().any(|secret| key.ends_with(secret.as_str()))
+        KEYS.iter().any(|secret| ends_with(key, secret)) || self.keys.iter().any(|secret| ends_with(key, secret))
     }
 
     /// Returns whether a JSON pointer goes through a secret key.
@@ -130,12 +130,24 @@ impl fmt::Debug for Redaction {
 
 /// Returns a key in lower case and without separators.
 fn plain_key(key: &str) -> String {
-    key.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    plain_letters(key).collect()
+}
+
+fn plain_letters(key: &str) -> impl DoubleEndedIterator<Item = char> {
+    key.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase)
+}
+
+/// Returns whether the plain form of `key` ends with `secret`. Every word of every text is asked
+/// for, and nearly all differ in the last letters: so it compares from the end, without a copy.
+fn ends_with(key: &str, secret: &str) -> bool {
+    let mut letters = plain_letters(key);
+    secret.chars().rev().all(|letter| letters.next_back() == Some(letter))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn k7_secret_keys_are_found_in_every_spelling() {
@@ -162,5 +174,36 @@ mod tests {
             assert!(!rules.is_secret(key), "{key}");
         }
         assert!(rules.is_secret_pointer("/users/0/password/hash") && !rules.is_secret_pointer("/users/0/name"));
+    }
+
+    /// As it is defined: the plain form of the key ends with a secret one.
+    fn is_secret_by_definition(rules: &Redaction, key: &str) -> bool {
+        let key = plain_key(key);
+        KEYS.iter().any(|secret| key.ends_with(secret)) || rules.keys.iter().any(|secret| key.ends_with(secret.as_str()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn k7_a_key_is_secret_if_its_plain_form_ends_with_a_secret_one(
+            before in any::<String>(),
+            number in 0..KEYS.len() + 3,
+            between in "[-_. İẞΣ]{0,3}",
+            after in "([-_. sS1İ]|\\PC)?",
+        ) {
+            let own = ["straße", "İd", "Ωmega key"];
+            let rules = Redaction::new().keys(own);
+            let name: String = KEYS.iter().chain(&own).nth(number).map(|key| key.to_string()).unwrap_or_default();
+            let middle = name.char_indices().nth(name.chars().count() / 2).map_or(0, |(at, _)| at);
+            let (start, end) = name.split_at(middle);
+            for key in [
+                format!("{before}{start}{between}{end}{after}"),
+                format!("{before}{}{between}{}{after}", start.to_uppercase(), end.to_uppercase()),
+                format!("{}{after}", &name[middle..]),
+            ] {
+                prop_assert_eq!(rules.is_secret(&key), is_secret_by_definition(&rules, &key), "{:?}", key);
+            }
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Tests of redaction: examples, and properties over random JSON.
 
 use super::json::{Kind, Node, Parsed, parse};
+use super::place::Place;
 use super::restore::canonical;
 use super::{MARK, Redaction};
-use crate::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -23,6 +23,7 @@ fn k7_secrets_in_plain_texts_are_hidden() {
         ("password: Some(\"hunter2canary\") }", "password: [redacted] }"),
         ("secret => 'hunter2canary'.", "secret => '[redacted]'."),
         ("call --password hunter2canary --verbose", "call --password [redacted] --verbose"),
+        ("call -password hunter2canary -v", "call -password [redacted] -v"),
         ("got Bearer hunter2canary from", "got Bearer [redacted] from"),
         ("Authorization: Basic hunter2canary==\nHost: x", "Authorization: [redacted]\nHost: x"),
         ("Cookie: a=hunter2canary; b=hunter2canary\nx", "Cookie: [redacted]\nx"),
@@ -131,17 +132,63 @@ fn k7_secrets_in_json_are_hidden_at_any_depth_and_in_texts_within() {
     assert_eq!((&value["has_password"], &value["pin_token"]), (&json!(true), &json!(MARK)));
 }
 
+/// Lists with secrets: each with what is shown.
+const LISTS: [(&str, &str); 12] = [
+    (r#"["run","--password","hunter2canary","-v"]"#, r#"["run","--password","[redacted]","-v"]"#),
+    (r#"["--token=hunter2canary","-v"]"#, r#"["--token=[redacted]","-v"]"#),
+    (r#"["-password","hunter2canary"]"#, r#"["-password","[redacted]"]"#),
+    (r#"["\u002d-password","hunter2canary"]"#, r#"["\u002d-password","[redacted]"]"#),
+    (r#"{"a":[{"args":["--api-key", ["hunter2canary"] , 1]}]}"#, r#"{"a":[{"args":["--api-key", "[redacted]" , 1]}]}"#),
+    (r#"["--password",{"x":"hunter2canary"},7]"#, r#"["--password","[redacted]",7]"#),
+    (r#"["--password",123456]"#, r#"["--password","[redacted]"]"#),
+    (r#"["--password","--hunter2canary"]"#, r#"["--password","[redacted]"]"#),
+    (r#"[["authorization","Basic hunter2canary"],["host","h"]]"#, r#"[["authorization","[redacted]"],["host","h"]]"#),
+    (r#"["PASSWORD=hunter2canary","A=1"]"#, r#"["PASSWORD=[redacted]","A=1"]"#),
+    (r#"{"x":"[\"--password\",\"hunter2canary\"]"}"#, r#"{"x":"[\"--password\",\"[redacted]\"]"}"#),
+    // Names of secrets are none.
+    (
+        r#"[["name","password","email"],["user","password"],["--verbose","x"],"--password=",["--password"]]"#,
+        r#"[["name","password","email"],["user","password"],["--verbose","x"],"--password=",["--password"]]"#,
+    ),
+];
+
+#[test]
+fn k7_secrets_in_lists_of_arguments_and_of_pairs_are_hidden() {
+    let rules = Redaction::new();
+    for (text, expected) in LISTS {
+        assert_eq!(rules.string(text), expected);
+        assert_eq!(rules.string(expected), expected, "twice is once");
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        rules.value(&mut value);
+        assert_eq!(value, serde_json::from_str::<Value>(expected).unwrap());
+        assert_eq!(rules.restore(expected, text).unwrap(), text, "an unchanged list is restored");
+    }
+}
+
 #[test]
 fn k7_a_value_below_a_secret_pointer_is_hidden() {
-    let at = |pointer: &str| -> View {
-        serde_json::from_value(json!({ "view": "value", "store": "s0", "run": "r", "pointer": pointer })).unwrap()
-    };
-    let level = json!({ "kind": "object", "text": "{\"a\":\"x\"}", "entries": [{ "key": "a", "text": "\"x\"" }], "total": 1 });
     let rules = Redaction::new();
-    let shown = rules.view(&at("/user/credentials"), level.clone());
-    assert_eq!((&shown["text"], &shown["entries"][0]["text"]), (&json!(MARK), &json!(MARK)));
-    assert_eq!(rules.view(&at("/user"), level.clone()), level);
-    assert_eq!(rules.text_at("/a/password", "[1, 2]"), "\"[redacted]\"");
+    let json = r#"{"a/b":[{"password":[1, 2]},{"name":"token","value":{"x":["y"]}},["-v","--token","t"],[["secret","s"]]]}"#;
+    let known = rules.places_in(json);
+    for (pointer, is_secret) in [
+        ("", false),
+        ("/a~1b/0", false),
+        ("/a~1b/0/password", true),
+        ("/a~1b/0/password/1", true),
+        ("/a~1b/1/name", false),
+        ("/a~1b/1/value/x/0", true),
+        ("/a~1b/2/0", false),
+        ("/a~1b/2/1", false),
+        ("/a~1b/2/2", true),
+        ("/a~1b/3/0/0", false),
+        ("/a~1b/3/0/1", true),
+        ("/nowhere/password", true),
+    ] {
+        assert_eq!((rules.place_at(json, pointer).is_secret, known.at(pointer).is_secret), (is_secret, is_secret), "{pointer}");
+    }
+    assert_eq!(rules.text_at(rules.place_at("{\"password\":[1]}", "/password"), "[1, 2]"), "\"[redacted]\"");
+    assert_eq!(rules.text_at(Place::member(true), "half of \"a value"), "\"[redacted]\"");
+    assert!(rules.places_in("no JSON").at("/a").is_secret);
 }
 
 #[test]
@@ -211,7 +258,7 @@ fn k7_marks_get_their_stored_values_back() {
 #[test]
 fn k7_a_mark_that_belongs_nowhere_is_refused() {
     let rules = Redaction::new();
-    let stored = r#"{"user":{"password":"p1","name":"a"},"list":[{"token":"t1","n":1},{"token":"t2","n":2}],"tag":{"name":"password","value":"v"}}"#;
+    let stored = r#"{"user":{"password":"p1","name":"a"},"list":[{"token":"t1","n":1},{"token":"t2","n":2}],"tag":{"name":"password","value":"v"},"args":["run","--password","p2","--secret","p3","-v"]}"#;
     let shown = rules.string(stored);
     for (old, new) in [
         ("\"name\":\"a\"", "\"name\":\"[redacted]\""),
@@ -222,6 +269,11 @@ fn k7_a_mark_that_belongs_nowhere_is_refused() {
         ("\"n\":1},{\"token\":\"[redacted]\",\"n\":2}", "\"n\":2},{\"token\":\"[redacted]\",\"n\":3}"),
         // The label said that the value is secret.
         ("{\"name\":\"password\"", "{\"name\":\"remark\""),
+        // The argument before it said so; or it was that of another option.
+        ("\"--password\"", "\"--user\""),
+        ("\"--password\"", "\"--token\""),
+        ("\"-v\"", "\"[redacted]\""),
+        ("\"run\",", ""),
     ] {
         let edited = shown.replace(old, new);
         assert_ne!(edited, shown);
@@ -251,30 +303,47 @@ fn json_text() -> impl Strategy<Value = String> {
             Just("path".to_string()),
             Just("value".to_string()),
         ];
+        let option =
+            prop_oneof!["--password", "-db-token", "--api-key=x", "token", "-v"].prop_map(|name| Value::from(name).to_string());
         let member = (key, inner.clone()).prop_map(|(key, value)| format!("{} : {value}", Value::from(key)));
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(|items| format!("[{}]", items.join(" ,\n"))),
             prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(",\n "))),
+            prop::collection::vec(prop_oneof![option.clone(), inner.clone()], 0..5)
+                .prop_map(|items| format!("[{}]", items.join(","))),
+            (option, inner.clone()).prop_map(|(name, value)| format!("[[{name}, {value}]]")),
             inner.prop_map(|text| Value::from(text).to_string()),
         ]
     })
 }
 
-/// Collects the numbers that are in no secret.
-fn numbers<'a>(rules: &Redaction, text: &'a str, node: &Node, found: &mut Vec<&'a str>) {
+/// Collects the values that are in no secret and have none, with their pointers.
+fn visible<'a>(rules: &Redaction, node: &'a Node, place: Place, pointer: &str, found: &mut Vec<(String, &'a Node)>) {
+    if place.is_secret {
+        return;
+    }
+    found.push((pointer.to_string(), node));
     match &node.kind {
-        Kind::Number => found.push(&text[node.span.clone()]),
-        Kind::Array(items) => items.iter().for_each(|item| numbers(rules, text, item, found)),
+        Kind::Array(items) => {
+            for (number, (item, place)) in items.iter().zip(rules.item_places(items, place)).enumerate() {
+                visible(rules, item, place, &format!("{pointer}/{number}"), found);
+            }
+        }
         Kind::Object(members) => {
-            let secret = rules.secret_members(node);
-            members
-                .iter()
-                .zip(secret)
-                .filter(|(_, secret)| !secret)
-                .for_each(|(member, _)| numbers(rules, text, &member.value, found));
+            for (member, place) in members.iter().zip(rules.member_places(node)) {
+                let step = member.key.replace('~', "~0").replace('/', "~1");
+                visible(rules, &member.value, place, &format!("{pointer}/{step}"), found);
+            }
         }
         _ => {}
     }
+}
+
+/// Collects the numbers that are in no secret.
+fn numbers<'a>(rules: &Redaction, text: &'a str, node: &Node) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    visible(rules, node, Place::default(), "", &mut found);
+    found.iter().filter(|(_, node)| matches!(node.kind, Kind::Number)).map(|(_, node)| &text[node.span.clone()]).collect()
 }
 
 /// The JSON text without white space.
@@ -289,7 +358,7 @@ fn k7_a_large_value_is_redacted_piece_by_piece() {
         (0..40_000).map(|n| format!("{{\"n\": {n}, \"key\": \"token\", \"value\": \"{SECRET}\", \"x\": 0.10}}")).collect();
     let text = format!("{{\"password\": [{0}], \"people\": [{0}], \"last\": 9223372036854775807}}", people.join(", "));
     let (mut written, mut pieces) = (String::new(), 0);
-    let done = Redaction::new().write_at("", &text, |piece| {
+    let done = Redaction::new().write_at(Place::default(), &text, |piece| {
         assert!(piece.len() < 512 * 1024, "{}", piece.len());
         written.push_str(&piece);
         pieces += 1;
@@ -298,7 +367,7 @@ fn k7_a_large_value_is_redacted_piece_by_piece() {
     assert!(done.is_continue() && pieces > 10, "{pieces} pieces");
     assert!(!written.contains(SECRET) && written.ends_with("\"last\": 9223372036854775807}"));
     assert_eq!(written.matches("\"x\": 0.10}").count(), 40_000, "the list of passwords is hidden as a whole");
-    let stopped = Redaction::new().write_at("", &text, |_| ControlFlow::Break(()));
+    let stopped = Redaction::new().write_at(Place::default(), &text, |_| ControlFlow::Break(()));
     assert!(stopped.is_break());
 }
 
@@ -315,28 +384,40 @@ proptest! {
         let (Parsed::Json(before), Parsed::Json(after)) = (parse(&text), parse(&shown)) else {
             return Err(TestCaseError::fail(format!("no JSON any more: {shown}")));
         };
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        numbers(&rules, &text, &before, &mut old);
-        numbers(&rules, &shown, &after, &mut new);
-        prop_assert_eq!(old, new);
+        prop_assert_eq!(numbers(&rules, &text, &before), numbers(&rules, &shown, &after));
     }
 
     #[test]
-    fn k7_pieces_of_a_large_value_are_the_redacted_value(text in json_text(), piece in 0_usize..60, is_below in any::<bool>()) {
-        let (rules, pointer) = (Redaction::new(), if is_below { "/db/password" } else { "" });
+    fn k7_a_part_by_its_pointer_is_redacted_as_in_the_whole(text in json_text()) {
+        let rules = Redaction::new();
+        let Parsed::Json(root) = parse(&text) else { return Err(TestCaseError::fail("no JSON")) };
+        let (known, mut found) = (rules.places_in(&text), Vec::new());
+        visible(&rules, &root, Place::default(), "", &mut found);
+        for (pointer, node) in found {
+            // A key that occurs twice, or a key in the pointer that looks like a secret one.
+            let place = known.at(&pointer);
+            prop_assert_eq!(rules.place_at(&text, &pointer), place, "{}", pointer);
+            let part = &text[node.span.clone()];
+            prop_assert!(!rules.text_at(place, part).contains(SECRET), "{}", pointer);
+        }
+    }
+
+    #[test]
+    fn k7_pieces_of_a_large_value_are_the_redacted_value(text in json_text(), piece in 0_usize..60, is_below in any::<bool>(), is_item in any::<bool>()) {
+        let (rules, place) = (Redaction::new(), Place { is_secret: is_below, is_item });
         let mut written = String::new();
-        let done = rules.write_pieces(pointer, &text, piece, |piece| {
+        let done = rules.write_pieces(place, &text, piece, |piece| {
             written.push_str(&piece);
             ControlFlow::Continue(())
         });
         prop_assert!(done.is_continue());
-        prop_assert_eq!(written, rules.text_at(pointer, &text));
+        prop_assert_eq!(written, rules.text_at(place, &text));
     }
 
     #[test]
     fn k7_an_unchanged_state_is_restored(text in json_text()) {
         let rules = Redaction::new();
-        let shown = rules.text_at("", &text);
+        let shown = rules.text_at(Place::default(), &text);
         match rules.restore(&shown, &text) {
             // Only line breaks in the place of secret values may differ.
             Ok(restored) => prop_assert_eq!(plain(&restored), plain(&text)),

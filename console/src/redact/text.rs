@@ -54,7 +54,8 @@ impl Redaction {
     }
 }
 
-fn is_in_word(character: char) -> bool {
+/// Returns whether a character is part of a word: of a key, or the name of an option.
+pub(super) fn is_in_word(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '-' | '.')
 }
 
@@ -113,7 +114,7 @@ fn bearer(rest: &str, word: usize) -> Option<std::ops::Range<usize>> {
     (len > 0 && !is_prose).then_some(start..start + len)
 }
 
-/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`, `"key", "value"`: the
+/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`, `-key value`, `"key", "value"`: the
 /// value.
 fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops::Range<usize>> {
     let mut at = word.len();
@@ -127,7 +128,7 @@ fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops:
         return None;
     } else if after.starts_with(['=', ':']) {
         separator + 1
-    } else if word.starts_with("--") && separator > at && !after.starts_with('-') {
+    } else if word.starts_with('-') && separator > at && !after.starts_with('-') {
         separator
     } else if after.starts_with(',') && is_quoted(rest, word, before) && is_text(after[1..].trim_start()) {
         separator + 1

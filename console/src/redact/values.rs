@@ -1,6 +1,7 @@
 //! Redaction of JSON values and JSON texts.
 
-use super::json::{Edits, Kind, Member, Node, Parsed, parse, quoted};
+use super::json::{Edits, Kind, Node, Parsed, parse, quoted};
+use super::place::{Items, Place};
 use super::rules::Redaction;
 use super::{LAYERS_MAX, MARK};
 use crate::failure::Failure;
@@ -16,15 +17,6 @@ pub(super) const POINTERS: [&str; 2] = ["path", "pointer"];
 impl Redaction {
     /// Redacts the answer of a view.
     pub(crate) fn view(&self, view: &View, mut answer: Value) -> Value {
-        if let (View::Value(at), Value::Object(level)) = (view, &mut answer)
-            && self.is_secret_pointer(&at.pointer)
-        {
-            let entries = level.get_mut("entries").and_then(Value::as_array_mut).into_iter().flatten();
-            for part in entries.filter_map(Value::as_object_mut) {
-                hide(part.get_mut("text"));
-            }
-            hide(level.get_mut("text"));
-        }
         if let (View::Diff(_), Value::Object(diff)) = (view, &mut answer) {
             self.difference(diff);
         }
@@ -34,7 +26,7 @@ impl Redaction {
 
     /// Redacts every string of a value.
     pub(crate) fn value(&self, value: &mut Value) {
-        self.value_in(value, false, 0);
+        self.value_in(value, Place::default(), 0);
     }
 
     /// Redacts a text: JSON by its keys, anything else by patterns.
@@ -47,19 +39,26 @@ impl Redaction {
         Failure { text: self.string(&failure.text), advice: failure.advice.map(|advice| self.string(&advice)), ..failure }
     }
 
-    /// Redacts the JSON text of a value below a pointer.
-    pub(crate) fn text_at(&self, pointer: &str, text: &str) -> String {
+    /// Redacts the JSON text of a value at a place.
+    pub(crate) fn text_at(&self, place: Place, text: &str) -> String {
         match parse(text) {
-            Parsed::Json(node) => self.node_text(text, &node, self.is_secret_pointer(pointer), 0),
-            _ => self.string(text),
+            Parsed::Json(node) => self.node_text(text, &node, place, 0),
+            Parsed::Other | Parsed::TooDeep if place.is_secret => quoted(MARK),
+            Parsed::Other | Parsed::TooDeep => self.string(text),
         }
     }
 
-    fn value_in(&self, value: &mut Value, is_secret: bool, layer: usize) {
+    fn value_in(&self, value: &mut Value, place: Place, layer: usize) {
         match value {
-            _ if is_secret => hide(Some(value)),
+            _ if place.is_secret => hide(Some(value)),
             Value::String(text) => *text = self.string_in(text, layer),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value_in(item, false, layer)),
+            Value::Array(items) => {
+                let mut places = Items::new(self, place, items.len());
+                for item in items {
+                    let place = places.next(item.as_str());
+                    self.value_in(item, place, layer);
+                }
+            }
             Value::Object(object) => self.object(object, layer),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -72,7 +71,7 @@ impl Redaction {
         let old = std::mem::take(object);
         for (key, mut value) in old {
             let is_secret = self.is_secret(&key) || is_hidden(&key, is_labelled, is_pointed);
-            self.value_in(&mut value, is_secret, layer);
+            self.value_in(&mut value, Place::member(is_secret), layer);
             object.insert(self.string_in(&key, layer), value);
         }
     }
@@ -91,7 +90,12 @@ impl Redaction {
             Parsed::Json(_) if layer == LAYERS_MAX => MARK.to_string(),
             Parsed::Json(node) => {
                 let span = node.span.clone();
-                format!("{}{}{}", &text[..span.start], self.node_text(text, &node, false, layer + 1), &text[span.end..])
+                format!(
+                    "{}{}{}",
+                    &text[..span.start],
+                    self.node_text(text, &node, Place::default(), layer + 1),
+                    &text[span.end..]
+                )
             }
             Parsed::TooDeep => MARK.to_string(),
             Parsed::Other => self.apply_texts(self.plain_text(text)),
@@ -99,17 +103,17 @@ impl Redaction {
     }
 
     /// Redacts a part of a JSON text and returns that part.
-    pub(super) fn node_text(&self, text: &str, node: &Node, is_secret: bool, layer: usize) -> String {
+    pub(super) fn node_text(&self, text: &str, node: &Node, place: Place, layer: usize) -> String {
         let mut edits = Edits::default();
-        self.node(text, node, is_secret, layer, &mut edits);
+        self.node(text, node, place, layer, &mut edits);
         let span = node.span.clone();
         let edited = edits.apply(text);
         let after = text.len() - span.end;
         edited[span.start..edited.len() - after].to_string()
     }
 
-    fn node(&self, text: &str, node: &Node, is_secret: bool, layer: usize, edits: &mut Edits) {
-        if is_secret {
+    fn node(&self, text: &str, node: &Node, place: Place, layer: usize, edits: &mut Edits) {
+        if place.is_secret {
             if hides(node) {
                 let part = &text[node.span.clone()];
                 // As many lines as before, so that lines keep their numbers.
@@ -120,11 +124,15 @@ impl Redaction {
         match &node.kind {
             Kind::String(None) => edits.replace(&node.span, quoted(MARK)),
             Kind::String(Some(string)) => self.replaced(string, &node.span, layer, edits),
-            Kind::Array(items) => items.iter().for_each(|item| self.node(text, item, false, layer, edits)),
+            Kind::Array(items) => {
+                for (item, place) in items.iter().zip(self.item_places(items, place)) {
+                    self.node(text, item, place, layer, edits);
+                }
+            }
             Kind::Object(members) => {
-                for (member, is_secret) in members.iter().zip(self.secret_members(node)) {
+                for (member, place) in members.iter().zip(self.member_places(node)) {
                     self.replaced(&member.key, &member.key_span, layer, edits);
-                    self.node(text, &member.value, is_secret, layer, edits);
+                    self.node(text, &member.value, place, layer, edits);
                 }
             }
             Kind::Number | Kind::Word => {}
@@ -136,15 +144,6 @@ impl Redaction {
         if redacted != string {
             edits.replace(span, quoted(&redacted));
         }
-    }
-
-    /// Returns for each member of an object whether it is secret.
-    pub(super) fn secret_members(&self, object: &Node) -> Vec<bool> {
-        let Kind::Object(members) = &object.kind else { return Vec::new() };
-        let text = |name: &str| object.member(name).and_then(Node::text);
-        let (is_labelled, is_pointed) = (self.labels(&text), self.points(&text));
-        let is_secret = |member: &Member| self.is_secret(&member.key) || is_hidden(&member.key, is_labelled, is_pointed);
-        members.iter().map(is_secret).collect()
     }
 
     /// Redacts the lines of a difference. A secret can begin on a line without its key, so each

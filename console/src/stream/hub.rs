@@ -1,7 +1,7 @@
 //! [`Hub`]: the tasks behind the streams. One looks at each watched view, one feeds each stream.
 
 use super::board::{Board, Change, KEY_MAX, Reading, STREAMS_MAX, Urgency, VALUE_MAX, WATCHES_MAX};
-use super::pace::Pace;
+use super::pace::{Pace, rest_after};
 use crate::clock;
 use crate::failure::Failure;
 use crate::source::Answer;
@@ -24,9 +24,6 @@ const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// A look that takes longer is shown as a failure until it ends.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
-
-/// The wait between two looks is at least this many times as long as a look.
-const WAIT_PER_LOOK: u32 = 3;
 
 /// The version of the lines of a stream.
 const PROTOCOL: u32 = 1;
@@ -167,7 +164,7 @@ async fn keep_looking(hub: Arc<Hub>, view: View, task: u64) {
         };
         hub.publish(&view, task, &seen);
         let took = began.elapsed();
-        sleep_until(began + view.pace().max(took * (1 + WAIT_PER_LOOK))).await;
+        sleep_until(began + view.pace().max(took + rest_after(took))).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Pace`]: when a stream may send its next frame.
+//! [`Pace`]: when a stream may send its next frame. [`rest_after`]: when a view is looked at again.
 //!
 //! At most four frames in any second. Three of them are regular; the fourth is kept for views that
 //! the browser has just begun to watch, so that a click is answered at once.
@@ -12,6 +12,17 @@ pub(super) const FRAMES_PER_SECOND: usize = 4;
 
 /// The time between two regular frames.
 const REGULAR: Duration = Duration::from_millis(334);
+
+/// After a look there is a rest of this many times as long, up to [`LONG_REST`]; and of at least
+/// [`REST_PER_LONG_LOOK`] times as long. So looking at a large system takes little of its time.
+const REST_PER_LOOK: u32 = 20;
+const LONG_REST: Duration = Duration::from_secs(5);
+const REST_PER_LONG_LOOK: u32 = 3;
+
+/// Returns how long a view is not looked at after a look that took so long.
+pub(super) fn rest_after(look: Duration) -> Duration {
+    (look * REST_PER_LOOK).min(LONG_REST).max(look * REST_PER_LONG_LOOK)
+}
 
 /// The frames that were sent lately.
 #[derive(Debug, Default)]
@@ -65,6 +76,14 @@ mod tests {
                 assert!(window[FRAMES_PER_SECOND] - window[0] >= Duration::from_secs(1), "{window:?}");
             }
         }
+    }
+
+    #[test]
+    fn k2_a_long_look_is_followed_by_a_long_rest() {
+        assert_eq!(rest_after(Duration::from_millis(5)), Duration::from_millis(100));
+        assert_eq!(rest_after(Duration::from_millis(200)), Duration::from_secs(4));
+        assert_eq!(rest_after(Duration::from_secs(1)), LONG_REST);
+        assert_eq!(rest_after(Duration::from_secs(10)), Duration::from_secs(30));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`changes`]: how the state of a fork differs from the stored one, as sentences without secrets.
 
 use crate::durable::level;
-use crate::redact::Redaction;
+use crate::redact::{Place, Redaction};
 use crate::report::text::cut;
 use pleach::durable::{JsonPatch, PatchOperation};
 
@@ -16,7 +16,7 @@ const HIDDEN: &str = "\"[redacted]\"";
 /// has the stored ones, and what is cut can no longer be recognized.
 pub(super) fn changes(rules: &Redaction, before: &str, after: &str) -> Vec<String> {
     let Ok(patch) = JsonPatch::between(before, after) else { return Vec::new() };
-    let redacted = rules.text_at("", after);
+    let redacted = rules.text_at(Place::default(), after);
     let name = |path: &str| cut(&rules.string(path), CHANGE_WIDTH);
     let shown = |path: &str| if path.is_empty() { "the whole state".to_string() } else { name(path) };
     let value = |path: &str| {

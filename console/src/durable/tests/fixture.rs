@@ -4,7 +4,7 @@ use crate::action::{Action, Outcome, Plan};
 use crate::durable::StoreSource;
 use crate::failure::Failure;
 use crate::report::NamedStore;
-use crate::source::{Findings, Source as _};
+use crate::source::{Findings, Part, Source as _};
 use crate::view::{ValueAt, View};
 use pleach::durable::RunRemote;
 use pleach::store::{MemoryStore, RunInfo, SqliteStore, Store};
@@ -111,7 +111,12 @@ impl Fixture {
 
     pub async fn text(&self, at: Value) -> Result<String, Failure> {
         let at: ValueAt = serde_json::from_value(with_store(at)).unwrap();
-        self.source.text(&at).await
+        Ok(self.source.text(&at).await?.text)
+    }
+
+    pub async fn part(&self, at: Value) -> Part {
+        let at: ValueAt = serde_json::from_value(with_store(at)).unwrap();
+        self.source.text(&at).await.unwrap()
     }
 
     /// Lets the console believe that it is later, for a minute.

@@ -1,15 +1,18 @@
 //! Values of the program: every digit survives, large ones are left out, hostile ones do no harm.
 
 use super::fixture::{Fixture, on_all_stores};
+use crate::redact::Redaction;
 use pleach::graph::END;
 use pleach::prelude::{CompiledGraph, Graph, NodeContext};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::ops::ControlFlow;
 
 on_all_stores!(
     k5_exact_values_survive_view_edit_and_fork,
     k5_values_above_64_kib_are_left_out_and_read_by_level,
     k5_deep_values_and_half_surrogates_do_no_harm,
+    k7_a_secret_is_hidden_at_every_level_and_in_differences,
 );
 
 type Text = Box<RawValue>;
@@ -131,7 +134,55 @@ async fn k5_deep_values_and_half_surrogates_do_no_harm(fixture: Fixture) {
     let level = fixture.view(json!({ "view": "value", "run": "deep", "pointer": pointer })).await;
     assert_eq!((&level["kind"], &level["bytes"]), (&json!("array"), &json!(deep.len() - 4_000)));
     let level = fixture.view(json!({ "view": "value", "run": "odd" })).await;
-    assert_eq!((&level["entries"][0]["key"], &level["entries"][0]["text"]), (&json!("\\ud800"), &json!("\"\\udfff\"")));
+    // Half a character could hide a secret, so it is hidden too.
+    assert_eq!((&level["entries"][0]["key"], &level["entries"][0]["text"]), (&json!("\\ud800"), &json!("\"[redacted]\"")));
     let level = fixture.view(json!({ "view": "value", "run": "odd", "pointer": "/ok" })).await;
-    assert_eq!(level["text"], json!("\"\\ud800\""));
+    assert_eq!(level["text"], json!("\"[redacted]\""));
+}
+
+async fn k7_a_secret_is_hidden_at_every_level_and_in_differences(fixture: Fixture) {
+    let state = |secret: &str| {
+        let state = json!({
+            "args": ["run", "--password", secret, "--secret", [secret]],
+            "tags": [{ "name": "token", "value": { "x": [secret] } }],
+            "pairs": [["cookie", secret], ["host", "h"]],
+            "password": { "x": [secret] },
+        });
+        state.to_string()
+    };
+    begin(&fixture, "s", &state("canary-1")).await;
+    for pointer in [
+        "",
+        "/args",
+        "/args/2",
+        "/args/4",
+        "/args/4/0",
+        "/tags",
+        "/tags/0",
+        "/tags/0/value",
+        "/tags/0/value/x/0",
+        "/pairs",
+        "/pairs/0",
+        "/pairs/0/1",
+        "/password",
+        "/password/x",
+        "/password/x/0",
+    ] {
+        let level = fixture.view(json!({ "view": "value", "run": "s", "pointer": pointer })).await.to_string();
+        assert!(level.contains("[redacted]") && !level.contains("canary"), "{pointer}: {level}");
+        let part = fixture.part(json!({ "run": "s", "pointer": pointer })).await;
+        let mut file = String::new();
+        let _ = Redaction::new().write_at(part.place, &part.text, |piece| {
+            file.push_str(&piece);
+            ControlFlow::Continue(())
+        });
+        assert!(file.contains("[redacted]") && !file.contains("canary"), "{pointer}: {file}");
+    }
+    let level = fixture.view(json!({ "view": "value", "run": "s", "pointer": "/pairs/1" })).await;
+    assert_eq!((&level["text"], &level["entries"][1]["text"]), (&json!("[\"host\",\"h\"]"), &json!("\"h\"")));
+    fixture.order(json!({ "kind": "fork", "run": "s", "record": 1, "new": "s2", "state": state("canary-2") })).await;
+    let diff = fixture.view(json!({ "view": "diff", "run": "s", "from": 1, "to": 1, "other_run": "s2" })).await;
+    let patch = diff["patch"].to_string();
+    assert_eq!((diff["patch"].as_array().unwrap().len(), patch.matches("[redacted]").count()), (5, 5), "{patch}");
+    assert!(!patch.contains("canary"), "{patch}");
 }
