@@ -74,20 +74,3 @@ test("k7_script_in_every_field_is_shown_as_text", async () => {
   }
   await window.close();
 });
-
-test("k7_a_secret_is_redacted_in_every_view", async () => {
-  const window = await openWindow(browser);
-  const leaks = [];
-  for (const { name, route } of views(program)) {
-    const answers = [];
-    const page = await open(window, program.url, route);
-    page.on("response", (response) => answers.push(response.text().catch(() => "")));
-    await page.reload();
-    await page.waitForLoadState("load");
-    const all = [await page.evaluate(() => document.documentElement.outerHTML), ...(await Promise.all(answers.slice(0, 40)))];
-    if (all.some((text) => text.includes(program.secret))) leaks.push(name);
-    await page.close();
-  }
-  await window.close();
-  assert.deepEqual(leaks, []);
-});

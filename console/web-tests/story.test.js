@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endOf, episodesOf, limitOf } from "../web/process/story-model.js";
-import { columnsOf } from "../web/process/ring-model.js";
+import { columnsOf, spanOf } from "../web/process/ring-model.js";
 
 const failed = (seq, path) => ({ seq, at: `t${seq}`, kind: "failed", path, text: "", failure: { reason: "no" } });
 const decided = (seq, path, decision) => ({ seq, at: `t${seq}`, kind: "decided", path, text: "", decision });
@@ -42,4 +42,10 @@ test("a pause in the points is a gap in the plot", () => {
   const { at, queued } = columnsOf({ every_ms: 1000, points: [point(1), point(2), point(9), point(8)] });
   assert.deepEqual(at, [1, 2, 5.5, 9]);
   assert.deepEqual(queued, [1, 2, null, 9]);
+});
+
+test("a plot of one point, and one without points, has a span of time", () => {
+  assert.deepEqual(spanOf(1_000, 1_000), [970, 1_000]);
+  assert.deepEqual(spanOf(900, 1_000), [900, 1_000]);
+  assert.deepEqual(spanOf(null, null), [0, 30]);
 });

@@ -11,6 +11,7 @@ import { pageOf } from "./routes.js";
 import { Header, TokenPage, Unknown } from "./shell.js";
 import { readConsole, shown } from "./sources.js";
 import { Boundary, Empty, Failed, Loading } from "./states.js";
+import { PageHead } from "./ui.js";
 import { visible } from "./text.js";
 
 /** How often the console is asked again what it shows. */
@@ -55,7 +56,7 @@ function Main() {
     main.current.querySelector("h1")?.focus({ preventScroll: true });
   }, [route, Page]);
   let content;
-  if (!page) content = html`<${Empty} icon="search" title="No such page" text=${visible(route)}><p><a href=${link("/")}>Go home</a></p><//>`;
+  if (!page) content = html`<${PageHead} title="Not found" /><${Empty} icon="search" title="No such page" text=${visible(route)}><p><a href=${link("/")}>Go home</a></p><//>`;
   else if (error) content = html`<${Failed} title="This page could not be loaded" error=${error} onRetry=${() => location.reload()} />`;
   else if (!shown.value) content = html`<${Unknown} />`;
   else if (!Page) content = html`<${Loading} rows=${6} />`;

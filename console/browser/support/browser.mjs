@@ -11,8 +11,8 @@ const require = createRequire(join(modules, "index.js"));
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-/** Where pictures go. */
-export const SHOTS = process.env.PLEACH_SHOTS ?? "target/console-shots";
+/** Where pictures go; none are taken without it. */
+const SHOTS = process.env.PLEACH_SHOTS;
 
 /** The rules of axe: everything that WCAG 2.2 AA asks for, and what is good practice. */
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -85,19 +85,27 @@ export async function assertClean(page, what, expected = []) {
   assert.deepEqual(unexpected, [], `faults in ${what}`);
 }
 
-/** Fails if axe finds something in the page. */
-export async function assertAccessible(page, what) {
+/** What axe finds in the page, or in the dialog that is open. `only` are names of rules; default: all. */
+export async function axeFinds(page, only) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-  const found = await page.evaluate(async (rules) => {
-    const { violations } = await window.axe.run(document, { runOnly: { type: "tag", values: rules }, resultTypes: ["violations"] });
+  const runOnly = only ? { type: "rule", values: only } : { type: "tag", values: RULES };
+  return page.evaluate(async (runOnly) => {
+    // Colours that are still changing are none to judge.
+    for (const animation of document.getAnimations()) if (Number.isFinite(animation.effect.getComputedTiming().endTime)) animation.finish();
+    const place = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document;
+    const { violations } = await window.axe.run(place, { runOnly, resultTypes: ["violations"] });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${target.join(" ")}: ${failureSummary.replaceAll("\n", " ")}`));
-  }, RULES);
-  assert.deepEqual(found, [], `axe in ${what}`);
+  }, runOnly);
 }
 
-/** Fails if the page scrolls sideways. */
-export async function assertNoSideways(page, what) {
-  const wide = await page.evaluate(() => {
+/** Fails if axe finds something in the page. */
+export async function assertAccessible(page, what) {
+  assert.deepEqual(await axeFinds(page), [], `axe in ${what}`);
+}
+
+/** What makes the page scroll sideways. */
+export function sideways(page) {
+  return page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
     if (scrollWidth <= clientWidth) return [];
     const beyond = [...document.querySelectorAll("body *")].filter((element) => {
@@ -106,11 +114,11 @@ export async function assertNoSideways(page, what) {
     });
     return [`${scrollWidth} > ${clientWidth}`, ...beyond.slice(0, 8).map((element) => `${element.tagName}.${element.className} to ${Math.round(element.getBoundingClientRect().right)}`)];
   });
-  assert.deepEqual(wide, [], `the page scrolls sideways: ${what}`);
 }
 
-/** Takes a picture. */
+/** Takes a picture, if pictures are wanted. */
 export async function shoot(page, name) {
+  if (!SHOTS) return;
   mkdirSync(SHOTS, { recursive: true });
   await page.screenshot({ path: join(SHOTS, `${name}.png`), animations: "disabled" });
 }

@@ -27,19 +27,18 @@ export async function start(...options) {
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   const first = await lines.next();
   if (first.done) throw new Error("the program ended without a line");
-  /** How many messages its members have handled. */
-  const handled = async () => {
-    child.stdin.write("\n");
-    return JSON.parse((await lines.next()).value).handled;
+  /** Sends a line. Returns `handled`, the messages that its members have handled, and `url`. */
+  const say = async (line) => {
+    child.stdin.write(`${line}\n`);
+    return JSON.parse((await lines.next()).value);
   };
   const stop = async () => {
-    child.kill("SIGCONT");
     child.stdin.end();
     const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
     await ended;
     clearTimeout(timer);
   };
-  return { ...JSON.parse(first.value), child, handled, stop };
+  return { ...JSON.parse(first.value), child, say, stop };
 }
 
 /** The interface of a console, for what a test asks without the page. */

@@ -8,7 +8,7 @@ import { Button, Section, Time } from "../ui.js";
 import { Empty, Shown } from "../states.js";
 import { count, rate } from "../text.js";
 import { axisTime, duration, fullTime, zone, zoneName } from "../time.js";
-import { columnsOf, marksOf } from "./ring-model.js";
+import { columnsOf, marksOf, spanOf } from "./ring-model.js";
 import { STORY_LIMIT } from "./story.js";
 
 const TABLE_ROWS = 20;
@@ -144,7 +144,7 @@ function optionsOf(place, series, format, name, onCursor, marks) {
   return {
     ...sizeOf(place), legend: { show: false }, padding: [8, 26, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "member" } },
-    scales: { y: { range: (_, min, max) => [0, Math.max(1, max * 1.12)] } },
+    scales: { x: { range: (_, first, last) => spanOf(first, last) }, y: { range: (_, min, max) => [0, Math.max(1, max * 1.12)] } },
     axes: [
       { ...axis, space: 70, size: 30, values: (_, splits) => splits.map((second) => axisTime(new Date(second * 1000), name)) },
       { ...axis, size: 44, space: 28, values: (_, splits) => splits.map((number) => (Number.isInteger(number) ? count(number) : format(number))) },

@@ -2,6 +2,8 @@
 
 /** A longer pause than this many steps is a gap in the line. */
 const GAP_STEPS = 1.8;
+/** The shortest time that a plot shows: one point alone has no span. */
+const SPAN_MIN_S = 30;
 
 /** Columns of a ring: seconds since 1970 and the numbers. A pause becomes a point without numbers. */
 export function columnsOf({ every_ms: everyMs, points }) {
@@ -27,4 +29,9 @@ export function columnsOf({ every_ms: everyMs, points }) {
 export function marksOf(story, path) {
   const failures = (story?.entries ?? []).filter((entry) => entry.kind === "failed" && entry.path === path);
   return failures.map(({ at }) => Date.parse(at) / 1000).filter((second) => !Number.isNaN(second));
+}
+
+/** The seconds from which to which a plot goes, for points from `first` to `last`; null: none. */
+export function spanOf(first, last) {
+  return first === null ? [0, SPAN_MIN_S] : [Math.min(first, last - SPAN_MIN_S), last];
 }

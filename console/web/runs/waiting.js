@@ -41,7 +41,7 @@ function Waits({ query, isNewest }) {
 function WaitCard({ wait, isGone }) {
   return html`<article class=${classes("card", "wait-card", isGone && "is-gone")}>
     <header class="wait-of"><h2><${RunLink} run=${wait.run} /></h2><span class="note"><span class="mono">${visible(wait.graph)}</span> at <span class="mono">${visible(wait.node)}</span></span>
-      <span class="wait-since note">waiting since <${Time} at=${wait.since} form="ago" /></span></header>
+      <span class="wait-since note">began to wait <${Time} at=${wait.since} form="ago" /></span></header>
     ${isGone ? html`<p><${Badge} tone="quiet" icon="ok">does not wait any more<//></p>` : html`<${Wait} run=${wait.run} wait=${wait} />`}
   </article>`;
 }
