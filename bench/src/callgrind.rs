@@ -8,7 +8,7 @@ use std::env;
 use std::io;
 use std::process::Command;
 
-use crate::graphs;
+use crate::graphs::{self, owned};
 use crate::ground::Place;
 use crate::groups::{Shape, Work};
 use crate::peers::{PEERS, Peer};
@@ -50,18 +50,12 @@ pub const OPERATIONS: &[Operation] = &[
     Operation {
         workload: "group.instr_task",
         name: "task",
-        run: |peer, ops| {
-            peer.group?(Place::Current, Shape::tiny(GROUP), ops);
-            Some(())
-        },
+        run: |peer, ops| peer.group?(Place::Current, Shape::tiny(GROUP), ops).map(drop),
     },
     Operation {
         workload: "group.instr_pends_once",
         name: "pends_once",
-        run: |peer, ops| {
-            peer.group?(Place::Current, Shape::tiny(GROUP).work(Work::PendsOnce), ops);
-            Some(())
-        },
+        run: |peer, ops| peer.group?(Place::Current, Shape::tiny(GROUP).work(Work::PendsOnce), ops).map(drop),
     },
     Operation {
         workload: "group.instr_in_place",
@@ -86,6 +80,26 @@ pub const OPERATIONS: &[Operation] = &[
         name: "fanout8",
         run: |peer, ops| peer.graph?(Place::Current, graphs::Shape::FanOut8, ops / 10).map(drop),
     },
+    Operation {
+        workload: "graph.instr_owned_linear10",
+        name: "owned_linear10",
+        run: |peer, ops| owned(peer, owned::Shape::Line(10), ops / 10),
+    },
+    Operation {
+        workload: "graph.instr_owned_linear100",
+        name: "owned_linear100",
+        run: |peer, ops| owned(peer, owned::Shape::Line(100), ops / 100),
+    },
+    Operation {
+        workload: "graph.instr_owned_loop1k",
+        name: "owned_loop1k",
+        run: |peer, ops| owned(peer, owned::Shape::Loop(1_000), ops / 1_000),
+    },
+    Operation {
+        workload: "graph.instr_owned_fanout8",
+        name: "owned_fanout8",
+        run: |peer, ops| owned(peer, owned::Shape::FanOut8, ops / 10),
+    },
 ];
 
 /// Messages sent between two waits for the receiver.
@@ -96,6 +110,11 @@ const GROUP: u64 = 125;
 
 const FEW: u64 = 2_000;
 const MANY: u64 = 12_000;
+
+fn owned(peer: &Peer, shape: owned::Shape, runs: u64) -> Option<()> {
+    peer.owned_graph?(Place::Current, shape, runs);
+    Some(())
+}
 
 pub fn is_installed() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())

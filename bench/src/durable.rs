@@ -11,23 +11,23 @@ use pleach::store::SqliteStore;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::{Place, timed};
-use crate::stores::{Folder, STATE_BYTES};
+use crate::stores::{Folder, STATE_BYTES, WARM_UP};
 
 /// A state of about 1 KB as JSON.
 #[derive(Clone, Serialize, Deserialize)]
-struct State {
+pub struct State {
     turns: u64,
     text: String,
 }
 
 impl State {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { turns: 0, text: "x".repeat(STATE_BYTES - 24) }
     }
 }
 
 /// A graph with one node that visits itself until the state has counted `turns`.
-fn graph(turns: u64) -> CompiledGraph<State> {
+pub fn graph(turns: u64) -> CompiledGraph<State> {
     let turn = |mut state: State| async move {
         state.turns += 1;
         Ok::<_, String>(state)
@@ -42,22 +42,36 @@ fn graph(turns: u64) -> CompiledGraph<State> {
 
 /// Runs `ops` durable steps in total, by `runs` runs at once.
 pub fn steps(runs: u64, ops: u64) -> Duration {
+    timed_steps(0, runs, ops)
+}
+
+/// Does the same after [`WARM_UP`] steps that are not timed.
+pub fn steady_steps(runs: u64, ops: u64) -> Duration {
+    timed_steps(WARM_UP, runs, ops)
+}
+
+fn timed_steps(warm_up: u64, runs: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let path = folder.path("store.db");
-    let graph = graph(ops / runs);
     Place::Workers.run(async move {
         let store = SqliteStore::open(path).await.expect("a store");
-        timed(async move {
-            let drive = |run| {
-                let run = graph.run(State::new()).id(format!("run {run}")).checkpoint(&store).max_iterations(u64::MAX);
-                tokio::spawn(run.into_future())
-            };
-            for driver in (0..runs).map(drive).collect::<Vec<_>>() {
-                driver.await.expect("a task").expect("the run finishes");
-            }
-        })
-        .await
+        if warm_up > 0 {
+            drive("warm-up", &store, 64, warm_up).await;
+        }
+        timed(drive("run", &store, runs, ops)).await
     })
+}
+
+/// Drives this many runs at once, with `ops` steps in total.
+async fn drive(name: &str, store: &SqliteStore, runs: u64, ops: u64) {
+    let graph = graph(ops / runs);
+    let drive = |run| {
+        let run = graph.run(State::new()).id(format!("{name} {run}")).checkpoint(store).max_iterations(u64::MAX);
+        tokio::spawn(run.into_future())
+    };
+    for driver in (0..runs).map(drive).collect::<Vec<_>>() {
+        driver.await.expect("a task").expect("the run finishes");
+    }
 }
 
 /// Runs a map of `branches` branches, each one durable step, until `ops` steps are done.

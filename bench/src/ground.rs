@@ -29,6 +29,9 @@ pub const FAILS_EVERY: u64 = 100;
 /// The number of actors in a ring.
 pub const RING: usize = 1_000;
 
+/// The number of actors that are spawned before the first of them is stopped.
+pub const CROWD: u64 = 1_000;
+
 /// Pushes per bucket of [`slowest_by_bucket`].
 const BUCKET: u64 = 1_024;
 
@@ -37,42 +40,54 @@ const BUCKET: u64 = 1_024;
 pub enum Place {
     /// A fresh multi-thread runtime with two workers.
     Workers,
+    /// The same workers, but the timed code is the future of `block_on`: the main thread polls it,
+    /// as in a program with `#[tokio::main]`.
+    Main,
     /// A fresh current-thread runtime, where everything is deterministic.
     Current,
 }
 
 impl Place {
-    /// Runs the work as a task. A future that `block_on` polls directly would be woken in another
-    /// way than a task.
+    /// Runs the work as a task, except on [`Place::Main`]. A future that `block_on` polls directly
+    /// is woken in another way than a task: by unparking a thread.
     pub fn run<F>(self, work: F) -> F::Output
     where
         F: Future<Output: Send> + Send + 'static,
     {
         let mut builder = match self {
-            Place::Workers => Builder::new_multi_thread(),
+            Place::Workers | Place::Main => Builder::new_multi_thread(),
             Place::Current => Builder::new_current_thread(),
         };
         // A current-thread runtime ignores the number of workers.
         let runtime = builder.worker_threads(2).enable_time().build();
-        runtime.expect("the runtime starts").block_on(async { tokio::spawn(work).await.expect("the workload does not panic") })
+        let runtime = runtime.expect("the runtime starts");
+        match self {
+            Place::Main => runtime.block_on(work),
+            Place::Workers | Place::Current => {
+                runtime.block_on(async { tokio::spawn(work).await.expect("the workload does not panic") })
+            }
+        }
     }
 }
 
-/// The senders: tasks of the runtime, or plain threads outside of it.
+/// The senders: the timed code itself, tasks of the runtime, or plain threads outside of it.
 #[derive(Clone, Copy)]
 pub enum Senders {
+    Caller,
     Tasks(u64),
     Threads(u64),
 }
 
 impl Senders {
-    /// Starts the senders. Each gets a clone of the address and an equal part of the messages.
-    pub fn start<T, F>(self, ops: u64, to: &T, in_task: impl Fn(T, u64) -> F, in_thread: fn(T, u64))
+    /// Starts the senders. Each gets a clone of the address and an equal part of the messages. The
+    /// caller as the sender has sent them all when this returns.
+    pub async fn start<T, F>(self, ops: u64, to: &T, in_task: impl Fn(T, u64) -> F, in_thread: fn(T, u64))
     where
         T: Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         match self {
+            Senders::Caller => in_task(to.clone(), ops).await,
             Senders::Tasks(count) => {
                 for _ in 0..count {
                     tokio::spawn(in_task(to.clone(), ops / count));
@@ -134,6 +149,12 @@ impl Tally {
 /// [`FAILS_EVERY`] messages.
 pub fn is_bad(n: u64) -> bool {
     n % FAILS_EVERY == FAILS_EVERY - 1
+}
+
+/// Returns another name at each call, for registries that outlive a runtime.
+pub fn unique_name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("actor-{}", COUNT.fetch_add(1, Relaxed))
 }
 
 /// Measures the time of the work.

@@ -2,8 +2,8 @@
 //! options and the results.
 //!
 //! Read in this order:
-//! - `peers`: which peer can run which workload; `groups`, `graphs`, `growth`, `durable`, `stores`
-//!   and `workers` have the workloads that are not about actors;
+//! - `peers`: which peer can run which workload; `groups`, `graphs`, `growth`, `durable`, `stores`,
+//!   `postgres` and `workers` have the workloads that are not about actors;
 //! - `ground`: runtimes, senders and counters that all peers share;
 //! - `timed`, `counted`, `callgrind`: the three ways to measure;
 //! - `observed`: what an observer and ended runs cost, a command of its own;
@@ -19,6 +19,7 @@ mod groups;
 mod growth;
 mod observed;
 mod peers;
+mod postgres;
 mod report;
 mod stores;
 mod timed;
@@ -37,10 +38,18 @@ const INSTRUCTION_PEERS: &[&str] = &["tokio", "pleach"];
 /// The options of the command line.
 struct Options {
     only: String,
+    /// The exact names of the workloads to run; all if empty.
+    workloads: Vec<String>,
     json: Option<String>,
     passes: usize,
     peer: Option<String>,
     all_instr: bool,
+}
+
+impl Options {
+    fn includes(&self, workload: &str) -> bool {
+        workload.starts_with(&self.only) && (self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload))
+    }
 }
 
 fn main() -> ExitCode {
@@ -60,7 +69,8 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { only: String::new(), json: None, passes: 2, peer: None, all_instr: false };
+    let mut options =
+        Options { only: String::new(), workloads: Vec::new(), json: None, passes: 2, peer: None, all_instr: false };
     while let Some(name) = arguments.next() {
         if name == "--all-instr" {
             options.all_instr = true;
@@ -69,6 +79,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
         match name.as_str() {
             "--only" => options.only = value()?,
+            "--workload" => options.workloads.push(value()?),
             "--json" => options.json = Some(value()?),
             "--passes" => {
                 let passes = value()?.parse().ok().filter(|passes| *passes > 0);
@@ -86,13 +97,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
 fn run(options: &Options) -> Result<(), String> {
     let peers = chosen_peers(options.peer.as_deref())?;
     let mut figures = timed_figures(options, &peers);
-    for workload in counted::WORKLOADS.iter().filter(|workload| workload.name.starts_with(&options.only)) {
+    for workload in counted::WORKLOADS.iter().filter(|workload| options.includes(workload.name)) {
         eprintln!("{}", workload.name);
         figures.extend(counted::figures(workload, &peers));
     }
     figures.extend(instruction_figures(options, &peers)?);
     if figures.is_empty() {
-        return Err(format!("no workload has a name that begins with \"{}\"", options.only));
+        return Err("no workload has such a name".into());
     }
     figures.sort_by_key(|figure| figure.workload.split('.').next());
     println!("{}", report::tables(&figures));
@@ -121,7 +132,7 @@ fn chosen_peers(name: Option<&str>) -> Result<Vec<&'static Peer>, String> {
 
 /// Runs whole passes one after the other, so that two passes of a workload are far apart in time.
 fn timed_figures(options: &Options, peers: &[&Peer]) -> Vec<Figure> {
-    let workloads = || timed::WORKLOADS.iter().filter(|workload| workload.name.starts_with(&options.only));
+    let workloads = || timed::WORKLOADS.iter().filter(|workload| options.includes(workload.name));
     let mut bench = timed::Bench::new(peers);
     for pass in 1..=options.passes {
         for workload in workloads() {
@@ -134,7 +145,7 @@ fn timed_figures(options: &Options, peers: &[&Peer]) -> Vec<Figure> {
 
 fn instruction_figures(options: &Options, peers: &[&Peer]) -> Result<Vec<Figure>, String> {
     let mut figures = Vec::new();
-    for operation in callgrind::OPERATIONS.iter().filter(|operation| operation.workload.starts_with(&options.only)) {
+    for operation in callgrind::OPERATIONS.iter().filter(|operation| options.includes(operation.workload)) {
         if !callgrind::is_installed() {
             eprintln!("{} is skipped: valgrind is not installed", operation.workload);
             continue;

@@ -21,6 +21,9 @@ use crate::ground::{Place, timed};
 /// The size of a state in bytes.
 pub const STATE_BYTES: usize = 1024;
 
+/// The inserts or steps after which every log has reached its final size.
+pub const WARM_UP: u64 = 3_000;
+
 /// A folder that is removed after the sample.
 pub struct Folder(PathBuf);
 
@@ -46,18 +49,27 @@ impl Drop for Folder {
 
 /// Inserts rows, one per transaction.
 pub fn bare_inserts(_runs: u64, ops: u64) -> Duration {
+    inserts(0, ops)
+}
+
+/// Does the same after [`WARM_UP`] inserts that are not timed.
+pub fn steady_inserts(_runs: u64, ops: u64) -> Duration {
+    inserts(WARM_UP, ops)
+}
+
+fn inserts(warm_up: u64, ops: u64) -> Duration {
     let folder = Folder::new();
     let db = rusqlite::Connection::open(folder.0.join("floor.db")).expect("a database");
     let tables = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
         CREATE TABLE log (run INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (run, seq)) STRICT;";
     db.execute_batch(tables).expect("a table");
     let state = vec![b'x'; STATE_BYTES];
-    Place::Current.run(timed(async move {
-        for sequence in 0..ops as i64 {
-            let mut statement = db.prepare_cached("INSERT INTO log VALUES (1, ?1, ?2)").expect("a statement");
-            statement.execute((sequence, &state)).expect("an insert");
-        }
-    }))
+    let insert = move |sequence: u64| {
+        let mut statement = db.prepare_cached("INSERT INTO log VALUES (1, ?1, ?2)").expect("a statement");
+        statement.execute((sequence as i64, &state)).expect("an insert");
+    };
+    (0..warm_up).for_each(&insert);
+    Place::Current.run(timed(async move { (warm_up..warm_up + ops).for_each(insert) }))
 }
 
 /// Makes `ops` commits by `runs` runs at once. Each run waits for its commit before the next.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::panic;
 use std::time::Duration;
 
-use crate::graphs;
+use crate::graphs::{self, owned};
 use crate::ground::{Place, Senders};
-use crate::groups::{Shape, Work};
+use crate::groups::{Feed, Shape, Work};
 use crate::growth::Growth;
 use crate::peers::Peer;
 use crate::report::Figure;
@@ -29,37 +29,126 @@ pub struct Timed {
 /// never wait, so their samples are short enough to fit between two other programs on a busy
 /// machine.
 pub const WORKLOADS: &[Timed] = &[
-    Timed { name: "actor.tell_unbounded", ops: 200_000, run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Tasks(1))) },
+    Timed {
+        name: "actor.tell_unbounded",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Workers, ops, Senders::Tasks(1))),
+    },
     Timed {
         name: "actor.tell_unbounded_outside",
         ops: 200_000,
-        run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Threads(1))),
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Workers, ops, Senders::Threads(1))),
     },
-    Timed { name: "actor.tell_bounded1024", ops: 200_000, run: |peer, ops| Some(peer.tell_bounded?(ops, Senders::Tasks(1))) },
+    Timed {
+        name: "actor.tell_bounded1024",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_bounded?(Place::Workers, ops, Senders::Tasks(1))),
+    },
     Timed {
         name: "actor.tell_bounded1024_outside",
         ops: 200_000,
-        run: |peer, ops| Some(peer.tell_bounded?(ops, Senders::Threads(1))),
+        run: |peer, ops| Some(peer.tell_bounded?(Place::Workers, ops, Senders::Threads(1))),
     },
-    Timed { name: "actor.tell_4senders", ops: 200_000, run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Tasks(4))) },
+    Timed {
+        name: "actor.tell_4senders",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Workers, ops, Senders::Tasks(4))),
+    },
     Timed {
         name: "actor.tell_4senders_outside",
         ops: 200_000,
-        run: |peer, ops| Some(peer.tell_unbounded?(ops, Senders::Threads(4))),
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Workers, ops, Senders::Threads(4))),
+    },
+    Timed {
+        name: "actor.tell_unbounded_main",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Main, ops, Senders::Caller)),
+    },
+    Timed {
+        name: "actor.tell_bounded1024_main",
+        ops: 200_000,
+        run: |peer, ops| Some(peer.tell_bounded?(Place::Main, ops, Senders::Caller)),
+    },
+    Timed {
+        name: "actor.tell_4senders_main",
+        ops: 1_000_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Main, ops, Senders::Tasks(4))),
+    },
+    Timed {
+        name: "actor.tell_outside_main",
+        ops: 1_000_000,
+        run: |peer, ops| Some(peer.tell_unbounded?(Place::Main, ops, Senders::Threads(1))),
     },
     Timed { name: "actor.ask", ops: 50_000, run: |peer, ops| Some(peer.ask?(Place::Workers, ops)) },
     Timed { name: "actor.ring1000", ops: 100_000, run: |peer, ops| Some(peer.ring?(ops)) },
+    Timed { name: "actor.ring1000_named", ops: 100_000, run: |peer, ops| Some(peer.ring_named?(ops)) },
     Timed { name: "actor.spawn", ops: 10_000, run: |peer, ops| Some(peer.spawn?(Place::Workers, ops)) },
     Timed { name: "actor.spawn_named", ops: 5_000, run: |peer, ops| Some(peer.spawn_named?(ops)) },
+    Timed { name: "actor.spawn1000", ops: 10_000, run: |peer, ops| Some(peer.spawn_crowd?(ops)) },
+    Timed { name: "actor.spawn1000_named", ops: 10_000, run: |peer, ops| Some(peer.spawn_crowd_named?(ops)) },
     Timed { name: "actor.restart_error", ops: 10_000, run: |peer, ops| Some(peer.restart_error?(ops)) },
     Timed { name: "actor.supervised", ops: 100_000, run: |peer, ops| Some(peer.supervised?(ops)) },
     Timed { name: "actor.restart_panic", ops: 5_000, run: |peer, ops| quietly(|| Some(peer.restart_panic?(ops))) },
+    Timed {
+        name: "actor.restart_error_awaited",
+        ops: 5_000,
+        run: |peer, ops| Some(peer.restart_error_awaited?(Place::Workers, ops)),
+    },
+    Timed {
+        name: "actor.restart_panic_awaited",
+        ops: 2_000,
+        run: |peer, ops| quietly(|| Some(peer.restart_panic_awaited?(Place::Workers, ops))),
+    },
+    Timed {
+        name: "actor.restart_error_awaited_main",
+        ops: 5_000,
+        run: |peer, ops| Some(peer.restart_error_awaited?(Place::Main, ops)),
+    },
+    Timed {
+        name: "actor.restart_panic_awaited_main",
+        ops: 2_000,
+        run: |peer, ops| quietly(|| Some(peer.restart_panic_awaited?(Place::Main, ops))),
+    },
     Timed { name: "group.128", ops: 25_600, run: |peer, ops| group(peer, TINY_128, ops) },
     Timed { name: "group.128_max4", ops: 12_800, run: |peer, ops| group(peer, TINY_128.limit(4), ops) },
     Timed { name: "group.128_max64", ops: 25_600, run: |peer, ops| group(peer, TINY_128.limit(64), ops) },
     Timed { name: "group.10k", ops: 50_000, run: |peer, ops| group(peer, TINY_10K, ops) },
     Timed { name: "group.10k_max4", ops: 20_000, run: |peer, ops| group(peer, TINY_10K.limit(4), ops) },
     Timed { name: "group.10k_max64", ops: 50_000, run: |peer, ops| group(peer, TINY_10K.limit(64), ops) },
+    Timed { name: "group.128_joined", ops: 25_600, run: |peer, ops| group(peer, TINY_128.feed(Feed::Joined), ops) },
+    Timed { name: "group.128_two_tasks", ops: 25_600, run: |peer, ops| group(peer, TINY_128.feed(Feed::TwoTasks), ops) },
+    Timed {
+        name: "group.128_max4_joined",
+        ops: 12_800,
+        run: |peer, ops| group(peer, TINY_128.limit(4).feed(Feed::Joined), ops),
+    },
+    Timed {
+        name: "group.128_max4_two_tasks",
+        ops: 12_800,
+        run: |peer, ops| group(peer, TINY_128.limit(4).feed(Feed::TwoTasks), ops),
+    },
+    Timed { name: "group.10k_joined", ops: 50_000, run: |peer, ops| group(peer, TINY_10K.feed(Feed::Joined), ops) },
+    Timed { name: "group.10k_two_tasks", ops: 50_000, run: |peer, ops| group(peer, TINY_10K.feed(Feed::TwoTasks), ops) },
+    Timed {
+        name: "group.10k_max4_joined",
+        ops: 20_000,
+        run: |peer, ops| group(peer, TINY_10K.limit(4).feed(Feed::Joined), ops),
+    },
+    Timed {
+        name: "group.10k_max4_two_tasks",
+        ops: 20_000,
+        run: |peer, ops| group(peer, TINY_10K.limit(4).feed(Feed::TwoTasks), ops),
+    },
+    Timed {
+        name: "group.128_joined_main",
+        ops: 25_600,
+        run: |peer, ops| group_on_main(peer, TINY_128.feed(Feed::Joined), ops),
+    },
+    Timed {
+        name: "group.128_two_tasks_main",
+        ops: 25_600,
+        run: |peer, ops| group_on_main(peer, TINY_128.feed(Feed::TwoTasks), ops),
+    },
     Timed { name: "group.pends_once", ops: 25_600, run: |peer, ops| group(peer, TINY_128.work(Work::PendsOnce), ops) },
     Timed { name: "group.cpu", ops: 128, run: |peer, ops| group(peer, Shape::tiny(64).work(Work::Cpu), ops) },
     Timed { name: "group.256_max32_short", ops: 25_600, run: |peer, ops| group(peer, TINY_256, ops) },
@@ -97,6 +186,10 @@ pub const WORKLOADS: &[Timed] = &[
         run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::Loop(10_000), ops / 10_000),
     },
     Timed { name: "graph.fanout8", ops: 2_000, run: |peer, ops| peer.graph?(Place::Workers, graphs::Shape::FanOut8, ops) },
+    Timed { name: "graph.owned_linear10", ops: 50_000, run: |peer, ops| owned(peer, owned::Shape::Line(10), ops / 10) },
+    Timed { name: "graph.owned_linear100", ops: 50_000, run: |peer, ops| owned(peer, owned::Shape::Line(100), ops / 100) },
+    Timed { name: "graph.owned_loop10k", ops: 50_000, run: |peer, ops| owned(peer, owned::Shape::Loop(10_000), ops / 10_000) },
+    Timed { name: "graph.owned_fanout8", ops: 2_000, run: |peer, ops| owned(peer, owned::Shape::FanOut8, ops) },
     Timed {
         name: "graph.sleeps20k",
         ops: 20_000,
@@ -113,6 +206,8 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "store.commit_64", ops: 640, run: |peer, ops| Some(peer.commit?(64, ops)) },
     Timed { name: "graph.checkpoint_one", ops: 200, run: |peer, ops| Some(peer.steps?(1, ops)) },
     Timed { name: "graph.checkpoint_64", ops: 3_200, run: |peer, ops| Some(peer.steps?(64, ops)) },
+    Timed { name: "graph.checkpoint_one_steady", ops: 1_000, run: |peer, ops| Some(peer.steady_steps?(1, ops)) },
+    Timed { name: "graph.checkpoint_64_steady", ops: 12_800, run: |peer, ops| Some(peer.steady_steps?(64, ops)) },
     Timed { name: "graph.stored_map", ops: 1_000, run: |peer, ops| Some(peer.stored_map?(1_000, ops)) },
     Timed { name: "graph.resume_10k", ops: 20, run: |peer, ops| Some(peer.resume?(10_000, ops)) },
     Timed { name: "growth.exceeded_1k", ops: 1_000, run: |peer, ops| Some(peer.growth?(Growth::Exceeded, ops)) },
@@ -128,6 +223,8 @@ pub const WORKLOADS: &[Timed] = &[
     Timed { name: "growth.supervisors_10k", ops: 10_000, run: |peer, ops| Some(peer.growth?(Growth::Supervisors, ops)) },
     Timed { name: "growth.supervisors_100k", ops: 100_000, run: |peer, ops| Some(peer.growth?(Growth::Supervisors, ops)) },
     Timed { name: "growth.kill_1m", ops: 1_000_000, run: |peer, ops| Some(peer.growth?(Growth::Kill, ops)) },
+    Timed { name: "graph.postgres_one", ops: 500, run: |peer, ops| peer.postgres_steps?(1, ops) },
+    Timed { name: "graph.postgres_64", ops: 3_200, run: |peer, ops| peer.postgres_steps?(64, ops) },
     Timed { name: "worker.claims", ops: 512, run: |peer, ops| peer.claims?(ops) },
 ];
 
@@ -135,8 +232,16 @@ const TINY_128: Shape = Shape::tiny(128);
 const TINY_256: Shape = Shape::tiny(256).limit(32);
 const TINY_10K: Shape = Shape::tiny(10_000);
 
+fn owned(peer: &Peer, shape: owned::Shape, runs: u64) -> Option<Duration> {
+    Some(peer.owned_graph?(Place::Workers, shape, runs))
+}
+
 fn group(peer: &Peer, shape: Shape, ops: u64) -> Option<Duration> {
-    Some(peer.group?(Place::Workers, shape, ops))
+    peer.group?(Place::Workers, shape, ops)
+}
+
+fn group_on_main(peer: &Peer, shape: Shape, ops: u64) -> Option<Duration> {
+    peer.group?(Place::Main, shape, ops)
 }
 
 /// The samples of one peer and workload: the ns per operation, and the ratio to the floor of the

@@ -28,7 +28,7 @@ const AT_ONCE: usize = 64;
 const CONNECTIONS: usize = 8;
 
 /// Runs the work in a fresh schema. Returns `None` without a server.
-fn on_server<F>(work: impl FnOnce(String) -> F) -> Option<Duration>
+pub fn on_server<F>(work: impl FnOnce(String) -> F) -> Option<Duration>
 where
     F: Future<Output = Duration> + Send + 'static,
 {
@@ -49,7 +49,7 @@ where
     Some(taken)
 }
 
-async fn connect(url: &str) -> Client {
+pub async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client

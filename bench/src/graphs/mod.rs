@@ -9,6 +9,7 @@ pub mod boxed;
 pub mod dagrs;
 pub mod graph_flow;
 pub mod langgraph;
+pub mod owned;
 pub mod plain;
 pub mod pleach;
 

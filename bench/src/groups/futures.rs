@@ -7,18 +7,20 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::{Failed, Shape};
+use super::{Failed, Feed, Shape};
 use crate::ground::{Place, timed};
 use crate::peers::Peer;
 
 pub const PEER: Peer = Peer { group: Some(run), ..Peer::named("futures") };
 
-fn run(place: Place, shape: Shape, ops: u64) -> Duration {
-    place.run(timed(async move {
+/// It cannot be filled and read at once: both need it mutably.
+fn run(place: Place, shape: Shape, ops: u64) -> Option<Duration> {
+    let groups = async move {
         for _ in 0..ops / shape.tasks {
             group(shape).await;
         }
-    }))
+    };
+    (shape.feed == Feed::First).then(|| place.run(timed(groups)))
 }
 
 type Handles = FuturesUnordered<JoinHandle<Result<u64, Failed>>>;

@@ -11,12 +11,14 @@ use tokio::task::{JoinError, JoinSet};
 use super::{Failed, Shape};
 use crate::ground::{Place, timed};
 
-pub fn run(place: Place, shape: Shape, ops: u64) -> Duration {
-    place.run(timed(async move {
+/// A `JoinSet` cannot be filled and read at once: both need it mutably. Its loops run one after the
+/// other in every shape.
+pub fn run(place: Place, shape: Shape, ops: u64) -> Option<Duration> {
+    Some(place.run(timed(async move {
         for _ in 0..ops / shape.tasks {
             group(shape).await;
         }
-    }))
+    })))
 }
 
 type Joined = Result<Result<u64, Failed>, JoinError>;

@@ -21,6 +21,18 @@ pub struct Shape {
     pub work: Work,
     /// Task 0 fails, which cancels the others.
     pub fail_fast: bool,
+    pub feed: Feed,
+}
+
+/// How the group is filled and read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Feed {
+    /// One loop adds all tasks, then another reads all results.
+    First,
+    /// Both loops run at once, in one task by `join!`.
+    Joined,
+    /// Both loops run at once; that which adds is a task of its own.
+    TwoTasks,
 }
 
 /// The work of the tasks.
@@ -53,7 +65,7 @@ const COMPUTES: Duration = Duration::from_millis(1);
 
 impl Shape {
     pub const fn tiny(tasks: u64) -> Self {
-        Self { tasks, limit: None, work: Work::Tiny, fail_fast: false }
+        Self { tasks, limit: None, work: Work::Tiny, fail_fast: false, feed: Feed::First }
     }
 
     pub const fn limit(self, limit: usize) -> Self {
@@ -66,6 +78,10 @@ impl Shape {
 
     pub const fn fail_fast(self) -> Self {
         Self { fail_fast: true, ..self }
+    }
+
+    pub const fn feed(self, feed: Feed) -> Self {
+        Self { feed, ..self }
     }
 
     /// Runs the n-th task of a group.

@@ -5,27 +5,46 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Shape;
+use super::{Failed, Feed, Shape};
 use crate::ground::{Place, timed};
 use crate::peers::Peer;
 
 pub const PEER: Peer = Peer { group: Some(run), ..Peer::named("tracker") };
 
-fn run(place: Place, shape: Shape, ops: u64) -> Duration {
-    place.run(timed(async move {
+fn run(place: Place, shape: Shape, ops: u64) -> Option<Duration> {
+    Some(place.run(timed(async move {
         for _ in 0..ops / shape.tasks {
             group(shape).await;
         }
-    }))
+    })))
 }
+
+type Answer = Option<Result<u64, Failed>>;
 
 async fn group(shape: Shape) {
     let tracker = TaskTracker::new();
-    let (send, mut results) = mpsc::unbounded_channel();
+    let (send, results) = mpsc::unbounded_channel();
+    match shape.feed {
+        Feed::First => {
+            fill(tracker.clone(), send, shape).await;
+            read(results).await;
+        }
+        Feed::Joined => drop(tokio::join!(fill(tracker.clone(), send, shape), read(results))),
+        Feed::TwoTasks => {
+            let filling = tokio::spawn(fill(tracker.clone(), send, shape));
+            read(results).await;
+            filling.await.expect("the task does not panic");
+        }
+    }
+    tracker.wait().await;
+}
+
+async fn fill(tracker: TaskTracker, send: UnboundedSender<Answer>, shape: Shape) {
     let slots = Arc::new(Semaphore::new(shape.limit.unwrap_or(Semaphore::MAX_PERMITS)));
     let token = CancellationToken::new();
     for n in 0..shape.tasks {
@@ -54,10 +73,11 @@ async fn group(shape: Shape) {
             drop(send.send(result));
         });
     }
-    drop(send);
     tracker.close();
+}
+
+async fn read(mut results: UnboundedReceiver<Answer>) {
     while let Some(result) = results.recv().await {
         black_box(result);
     }
-    tracker.wait().await;
 }

@@ -5,14 +5,16 @@
 //! restarts an actor that stopped but not one that panicked, and actors have no names.
 
 use std::hint::black_box;
+use std::rc::Rc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use tokio::sync::Notify;
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
-    timed,
+    CAPACITY, CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket,
+    tell_in_batches, timed,
 };
 
 pub const PEER: Peer = Peer {
@@ -22,7 +24,9 @@ pub const PEER: Peer = Peer {
     ask: Some(ask),
     ring: Some(ring),
     spawn: Some(spawn),
+    spawn_crowd: Some(spawn_crowd),
     restart_error: Some(restart_error),
+    restart_error_awaited: Some(restart_error_awaited),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
@@ -54,7 +58,7 @@ impl Handler<Tell> for Counter {
     }
 }
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
+fn tell_unbounded(_place: Place, ops: u64, senders: Senders) -> Duration {
     tell_across(ops, senders, 0, async |to, share| push(to, share), push)
 }
 
@@ -64,7 +68,7 @@ fn push(to: Addr<Counter>, share: u64) {
     }
 }
 
-fn tell_bounded(ops: u64, senders: Senders) -> Duration {
+fn tell_bounded(_place: Place, ops: u64, senders: Senders) -> Duration {
     tell_across(
         ops,
         senders,
@@ -113,7 +117,7 @@ where
             Counter(handled)
         });
         let taken = timed(async {
-            senders.start(ops, &to, in_task, in_thread);
+            senders.start(ops, &to, in_task, in_thread).await;
             tally.reached().await;
         })
         .await;
@@ -236,9 +240,20 @@ fn spawn(_place: Place, ops: u64) -> Duration {
     })
 }
 
-/// Stops itself at a bad message, which its supervisor treats as a failure, and counts its
+fn spawn_crowd(ops: u64) -> Duration {
+    on_system(timed(async move {
+        for _ in 0..ops / CROWD {
+            let ends = Tally::to(CROWD);
+            let actors: Vec<Addr<Brief>> = (0..CROWD).map(|_| Brief(ends.clone()).start()).collect();
+            drop(actors);
+            ends.reached().await;
+        }
+    }))
+}
+
+/// Stops itself at a bad message, which its supervisor treats as a failure, and reports its
 /// restarts.
-struct Fragile(fn(u64) -> bool, Tally);
+struct Fragile(fn(u64) -> bool, Box<dyn Fn()>);
 
 impl Actor for Fragile {
     type Context = Context<Self>;
@@ -246,7 +261,7 @@ impl Actor for Fragile {
 
 impl Supervised for Fragile {
     fn restarting(&mut self, _cx: &mut Context<Self>) {
-        self.1.hit();
+        (self.1)();
     }
 }
 
@@ -272,13 +287,30 @@ fn supervised(ops: u64) -> Duration {
 fn restart(ops: u64, failures: u64, is_bad: fn(u64) -> bool) -> Duration {
     on_system(async move {
         let restarts = Tally::to(failures);
-        let actor = Fragile(is_bad, restarts.clone());
+        let counted = restarts.clone();
+        let actor = Fragile(is_bad, Box::new(move || counted.hit()));
         let to = Supervisor::start(|_cx| actor);
         timed(async move {
             for n in 0..ops {
                 to.do_send(Tell(item(n)));
             }
             restarts.reached().await;
+        })
+        .await
+    })
+}
+
+fn restart_error_awaited(_place: Place, ops: u64) -> Duration {
+    on_system(async move {
+        let restarted = Rc::new(Notify::new());
+        let restarting = Rc::clone(&restarted);
+        let actor = Fragile(|_| true, Box::new(move || restarting.notify_one()));
+        let to = Supervisor::start(|_cx| actor);
+        timed(async move {
+            for n in 0..ops {
+                to.do_send(Tell(item(n)));
+                restarted.notified().await;
+            }
         })
         .await
     })

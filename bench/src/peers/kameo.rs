@@ -1,17 +1,19 @@
 //! kameo: actors with bounded or unbounded mailboxes; a supervisor restarts its child in place.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kameo::actor::{Actor, ActorRef, Spawn};
 use kameo::error::Infallible;
 use kameo::mailbox;
 use kameo::message::{Context, Message};
+use tokio::sync::Notify;
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
-    timed,
+    CAPACITY, CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket,
+    tell_in_batches, timed, unique_name,
 };
 
 pub const PEER: Peer = Peer {
@@ -21,10 +23,15 @@ pub const PEER: Peer = Peer {
     tell_batches: Some(tell_batches),
     ask: Some(ask),
     ring: Some(ring),
+    ring_named: Some(ring_named),
     spawn: Some(spawn),
+    spawn_crowd: Some(|ops| spawn_crowd(false, ops)),
+    spawn_crowd_named: Some(|ops| spawn_crowd(true, ops)),
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    restart_error_awaited: Some(|place, ops| restart_awaited(place, ops, |_| Err(Failed))),
+    restart_panic_awaited: Some(|place, ops| restart_awaited(place, ops, |n| panic!("message {n}"))),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
@@ -60,12 +67,12 @@ fn tell(to: &ActorRef<Counter>, item: Item) {
     to.tell(item).try_send().expect("the actor lives");
 }
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_unbounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let to = counter(tally.clone());
         timed(async move {
-            senders.start(ops, &to, async |to, share| push(to, share), push);
+            senders.start(ops, &to, async |to, share| push(to, share), push).await;
             tally.reached().await;
         })
         .await
@@ -78,25 +85,27 @@ fn push(to: ActorRef<Counter>, share: u64) {
     }
 }
 
-fn tell_bounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_bounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let to = Counter::spawn_with_mailbox(tally.clone(), mailbox::bounded(CAPACITY));
         timed(async move {
-            senders.start(
-                ops,
-                &to,
-                async |to, share| {
-                    for n in 0..share {
-                        to.tell(item(n)).send().await.expect("the actor lives");
-                    }
-                },
-                |to, share| {
-                    for n in 0..share {
-                        to.tell(item(n)).blocking_send().expect("the actor lives");
-                    }
-                },
-            );
+            senders
+                .start(
+                    ops,
+                    &to,
+                    async |to, share| {
+                        for n in 0..share {
+                            to.tell(item(n)).send().await.expect("the actor lives");
+                        }
+                    },
+                    |to, share| {
+                        for n in 0..share {
+                            to.tell(item(n)).blocking_send().expect("the actor lives");
+                        }
+                    },
+                )
+                .await;
             tally.reached().await;
         })
         .await
@@ -173,12 +182,24 @@ impl Message<Token> for RingMember {
 }
 
 fn ring(hops: u64) -> Duration {
-    Place::Workers.run(async move {
+    ring_of(Place::Workers, hops, |member| RingMember::spawn_with_mailbox(member, mailbox::unbounded()))
+}
+
+fn ring_named(hops: u64) -> Duration {
+    ring_of(Place::Main, hops, |member| {
+        let member = RingMember::spawn(member);
+        member.register(unique_name()).expect("the name is free");
+        member
+    })
+}
+
+fn ring_of(place: Place, hops: u64, spawn: fn(RingMember) -> ActorRef<RingMember>) -> Duration {
+    place.run(async move {
         let tally = Tally::to(1);
         let mut members: Vec<ActorRef<RingMember>> = Vec::with_capacity(RING);
         for _ in 0..RING {
             let member = RingMember { tally: tally.clone(), next: members.last().cloned() };
-            members.push(RingMember::spawn_with_mailbox(member, mailbox::unbounded()));
+            members.push(spawn(member));
         }
         let first = members[0].clone();
         let last = members[RING - 1].clone();
@@ -218,6 +239,27 @@ fn spawn_named(ops: u64) -> Duration {
                 actor.register(format!("actor-{n}")).expect("the name is free");
                 actor.stop_gracefully().await.expect("the actor lives");
                 actor.wait_for_shutdown().await;
+            }
+        })
+        .await
+    })
+}
+
+fn spawn_crowd(named: bool, ops: u64) -> Duration {
+    Place::Main.run(async move {
+        let tally = Tally::to(0);
+        timed(async move {
+            for _ in 0..ops / CROWD {
+                let actors: Vec<ActorRef<Counter>> = (0..CROWD).map(|_| counter(tally.clone())).collect();
+                for (n, actor) in actors.iter().enumerate().filter(|_| named) {
+                    actor.register(format!("actor-{n}")).expect("the name is free");
+                }
+                for actor in &actors {
+                    actor.stop_gracefully().await.expect("the actor lives");
+                }
+                for actor in actors {
+                    actor.wait_for_shutdown().await;
+                }
             }
         })
         .await
@@ -290,6 +332,46 @@ fn restart(failures: u64, messages_each: u64, handle: Handle) -> Duration {
                 .spawn_with_mailbox(mailbox::unbounded())
                 .await;
             starts.reached().await;
+        })
+        .await
+    })
+}
+
+/// The same actor, failed by messages of the caller. One that arrives during the start is kept.
+struct Awaited(Handle);
+
+impl Actor for Awaited {
+    type Args = (Handle, Arc<Notify>);
+    type Error = Infallible;
+
+    async fn on_start((handle, started): Self::Args, _me: ActorRef<Self>) -> Result<Self, Infallible> {
+        started.notify_one();
+        Ok(Awaited(handle))
+    }
+}
+
+impl Message<Item> for Awaited {
+    type Reply = Result<(), Failed>;
+
+    async fn handle(&mut self, [n, _]: Item, _cx: &mut Context<Self, Self::Reply>) -> Self::Reply {
+        (self.0)(n)
+    }
+}
+
+fn restart_awaited(place: Place, ops: u64, handle: Handle) -> Duration {
+    place.run(async move {
+        let started = Arc::new(Notify::new());
+        let supervisor = Supervisor::spawn(());
+        let actor = Awaited::supervise(&supervisor, (handle, Arc::clone(&started)))
+            .restart_limit(u32::MAX, Duration::from_secs(3600))
+            .spawn_with_mailbox(mailbox::unbounded())
+            .await;
+        started.notified().await;
+        timed(async move {
+            for n in 0..ops {
+                actor.tell(item(n)).try_send().expect("the actor lives");
+                started.notified().await;
+            }
         })
         .await
     })

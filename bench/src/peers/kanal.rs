@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::Peer;
 use crate::ground::{
-    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
-    timed,
+    CAPACITY, CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket,
+    tell_in_batches, timed,
 };
 
 pub const PEER: Peer = Peer {
@@ -20,23 +20,27 @@ pub const PEER: Peer = Peer {
     tell_bounded: Some(tell_bounded),
     tell_batches: Some(tell_batches),
     ask: Some(ask),
-    ring: Some(ring),
+    ring: Some(|hops| ring(Place::Workers, hops)),
+    ring_named: Some(|hops| ring(Place::Main, hops)),
     spawn: Some(spawn),
-    restart_error: Some(restart_error),
-    restart_panic: Some(restart_panic),
+    spawn_crowd: Some(spawn_crowd),
+    restart_error: Some(|ops| restart_error(Place::Workers, ops)),
+    restart_panic: Some(|ops| restart_panic(Place::Workers, ops)),
+    restart_error_awaited: Some(restart_error),
+    restart_panic_awaited: Some(restart_panic),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     ..Peer::named("kanal")
 };
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_unbounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let (to, mailbox) = unbounded_async();
         tokio::spawn(count(mailbox, tally.clone()));
         timed(async move {
-            senders.start(ops, &to, async |to, share| push(to, share), push);
+            senders.start(ops, &to, async |to, share| push(to, share), push).await;
             tally.reached().await;
         })
         .await
@@ -61,26 +65,28 @@ fn tell<T>(to: &AsyncSender<T>, message: T) {
     assert!(to.try_send(message).expect("the receiver lives"));
 }
 
-fn tell_bounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_bounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let (to, mailbox) = bounded_async(CAPACITY);
         tokio::spawn(count(mailbox, tally.clone()));
         timed(async move {
-            senders.start(
-                ops,
-                &to,
-                async |to, share| {
-                    for n in 0..share {
-                        to.send(item(n)).await.expect("the receiver lives");
-                    }
-                },
-                |to, share| {
-                    for n in 0..share {
-                        to.as_sync().send(item(n)).expect("the receiver lives");
-                    }
-                },
-            );
+            senders
+                .start(
+                    ops,
+                    &to,
+                    async |to, share| {
+                        for n in 0..share {
+                            to.send(item(n)).await.expect("the receiver lives");
+                        }
+                    },
+                    |to, share| {
+                        for n in 0..share {
+                            to.as_sync().send(item(n)).expect("the receiver lives");
+                        }
+                    },
+                )
+                .await;
             tally.reached().await;
         })
         .await
@@ -115,8 +121,8 @@ fn ask(place: Place, ops: u64) -> Duration {
     })
 }
 
-fn ring(hops: u64) -> Duration {
-    Place::Workers.run(async move {
+fn ring(place: Place, hops: u64) -> Duration {
+    place.run(async move {
         let tally = Tally::to(1);
         let (first, first_mailbox) = unbounded_async();
         let mut next = first.clone();
@@ -157,18 +163,35 @@ fn spawn(place: Place, ops: u64) -> Duration {
     })
 }
 
+fn spawn_crowd(ops: u64) -> Duration {
+    Place::Main.run(timed(async move {
+        for _ in 0..ops / CROWD {
+            let (senders, ends): (Vec<_>, Vec<_>) = (0..CROWD).map(|_| idle()).unzip();
+            drop(senders);
+            for end in ends {
+                end.await.expect("the task does not panic");
+            }
+        }
+    }))
+}
+
 /// The task ends because its only sender is dropped on return.
 fn spawn_and_stop() -> JoinHandle<()> {
-    let (_to, mailbox) = unbounded_async::<Item>();
-    tokio::spawn(async move {
+    idle().1
+}
+
+fn idle() -> (AsyncSender<Item>, JoinHandle<()>) {
+    let (to, mailbox) = unbounded_async::<Item>();
+    let end = tokio::spawn(async move {
         while let Ok(item) = mailbox.recv().await {
             black_box(item);
         }
-    })
+    });
+    (to, end)
 }
 
-fn restart_error(ops: u64) -> Duration {
-    Place::Workers.run(timed(async move {
+fn restart_error(place: Place, ops: u64) -> Duration {
+    place.run(timed(async move {
         for _ in 0..ops {
             let (to, end) = fragile(Err);
             tell(&to, item(0));
@@ -177,8 +200,8 @@ fn restart_error(ops: u64) -> Duration {
     }))
 }
 
-fn restart_panic(ops: u64) -> Duration {
-    Place::Workers.run(timed(async move {
+fn restart_panic(place: Place, ops: u64) -> Duration {
+    place.run(timed(async move {
         for _ in 0..ops {
             let (to, end) = fragile(|n| panic!("message {n}"));
             tell(&to, item(0));

@@ -2,21 +2,25 @@
 
 use std::future::ready;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
+use pleach::actor::SpawnError;
 use pleach::runtime::block_on;
 use pleach::supervise::OneForOne;
 use pleach::{Actor, ActorRef, ActorSystem, Context, Mailbox, Props, Reply};
+use tokio::sync::Notify;
 
 use super::Peer;
 use crate::durable;
 use crate::graphs;
 use crate::ground::{
-    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
-    timed,
+    CAPACITY, CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket,
+    tell_in_batches, timed,
 };
 use crate::groups;
 use crate::growth;
+use crate::postgres;
 use crate::stores;
 use crate::workers;
 
@@ -27,21 +31,29 @@ pub const PEER: Peer = Peer {
     tell_batches: Some(tell_batches),
     ask: Some(ask),
     ring: Some(ring),
+    ring_named: Some(ring_named),
     spawn: Some(spawn),
+    spawn_crowd: Some(|ops| spawn_crowd(false, ops)),
+    spawn_crowd_named: Some(|ops| spawn_crowd(true, ops)),
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    restart_error_awaited: Some(|place, ops| restart_awaited(place, ops, |_| Err(Failed))),
+    restart_panic_awaited: Some(|place, ops| restart_awaited(place, ops, |n| panic!("message {n}"))),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     group: Some(groups::pleach::run),
     group_in_place: Some(groups::pleach::in_place),
     graph: Some(graphs::pleach::run),
+    owned_graph: Some(graphs::owned::pleach),
     commit: Some(stores::commits),
     steps: Some(durable::steps),
+    steady_steps: Some(durable::steady_steps),
     stored_map: Some(durable::maps),
     resume: Some(durable::resumes),
     claims: Some(workers::claims),
+    postgres_steps: Some(postgres::steps),
     growth: Some(growth::run),
     compile: Some(graphs::pleach::compile),
     nested_heap: Some(graphs::pleach::nested_heap),
@@ -89,40 +101,42 @@ fn push(to: ActorRef<Item>, share: u64) {
     }
 }
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_unbounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let system = system();
         let to = counter(&system, tally.clone());
         timed(async move {
-            senders.start(ops, &to, async |to, share| push(to, share), push);
+            senders.start(ops, &to, async |to, share| push(to, share), push).await;
             tally.reached().await;
         })
         .await
     })
 }
 
-fn tell_bounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_bounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let system = system();
         let props = props(tally.clone()).mailbox(Mailbox::bounded(CAPACITY));
         let to = system.spawn_unnamed(props).expect("the system takes actors");
         timed(async move {
-            senders.start(
-                ops,
-                &to,
-                async |to, share| {
-                    for n in 0..share {
-                        to.send(item(n)).await.expect("the actor lives");
-                    }
-                },
-                |to, share| {
-                    for n in 0..share {
-                        block_on(to.send(item(n))).expect("the actor lives");
-                    }
-                },
-            );
+            senders
+                .start(
+                    ops,
+                    &to,
+                    async |to, share| {
+                        for n in 0..share {
+                            to.send(item(n)).await.expect("the actor lives");
+                        }
+                    },
+                    |to, share| {
+                        for n in 0..share {
+                            block_on(to.send(item(n))).expect("the actor lives");
+                        }
+                    },
+                )
+                .await;
             tally.reached().await;
         })
         .await
@@ -194,14 +208,25 @@ impl Actor for RingMember {
 }
 
 fn ring(hops: u64) -> Duration {
-    Place::Workers.run(async move {
+    ring_of(Place::Workers, hops, |system, _, props| system.spawn_unnamed(props.mailbox(Mailbox::unbounded())))
+}
+
+fn ring_named(hops: u64) -> Duration {
+    ring_of(Place::Main, hops, |system, at, props| system.spawn(&format!("member-{at}"), props))
+}
+
+/// How a member of a ring is spawned: the system, its place, and its props.
+type SpawnMember = fn(&ActorSystem, usize, Props<RingMember>) -> Result<ActorRef<Token>, SpawnError<RingMember>>;
+
+fn ring_of(place: Place, hops: u64, spawn: SpawnMember) -> Duration {
+    place.run(async move {
         let tally = Tally::to(1);
         let system = system();
         let mut members: Vec<ActorRef<Token>> = Vec::with_capacity(RING);
-        for _ in 0..RING {
+        for at in 0..RING {
             let (tally, next) = (tally.clone(), members.last().cloned());
             let props = Props::new(move || RingMember { tally: tally.clone(), next: next.clone() });
-            members.push(system.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the system takes actors"));
+            members.push(spawn(&system, at, props).expect("the system takes actors"));
         }
         let first = members[0].clone();
         first.tell(Token::Next(members[RING - 1].clone())).expect("the ring lives");
@@ -247,6 +272,28 @@ fn spawn_named(ops: u64) -> Duration {
     })
 }
 
+fn spawn_crowd(named: bool, ops: u64) -> Duration {
+    Place::Main.run(async move {
+        let tally = Tally::to(0);
+        let system = system();
+        timed(async move {
+            for _ in 0..ops / CROWD {
+                let actors: Vec<ActorRef<Item>> = (0..CROWD)
+                    .map(|n| match named {
+                        true => system.spawn(&format!("actor-{n}"), props(tally.clone())).expect("the name is free"),
+                        false => counter(&system, tally.clone()),
+                    })
+                    .collect();
+                actors.iter().for_each(ActorRef::stop);
+                for actor in actors {
+                    actor.exited().await;
+                }
+            }
+        })
+        .await
+    })
+}
+
 /// An actor that applies a function to each message.
 struct Fragile(fn(u64) -> Result<(), Failed>);
 
@@ -275,15 +322,9 @@ fn supervised(ops: u64) -> Duration {
 fn restart(ops: u64, failures: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
     Place::Workers.run(async move {
         let starts = Tally::to(failures + 1);
-        let system = system();
-        let often = OneForOne::new().restart_limit(u32::MAX, Duration::from_nanos(1));
-        let supervisor = system.supervisor("supervisor", often).expect("the name is free");
         let counted = starts.clone();
-        let props = Props::new(move || {
-            counted.hit();
-            Fragile(handle)
-        });
-        let actor = supervisor.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the supervisor takes actors");
+        let system = system();
+        let actor = fragile(&system, handle, move || counted.hit());
         timed(async move {
             for n in 0..ops {
                 actor.tell(item(n)).expect("the actor lives");
@@ -292,6 +333,38 @@ fn restart(ops: u64, failures: u64, handle: fn(u64) -> Result<(), Failed>) -> Du
         })
         .await
     })
+}
+
+fn restart_awaited(place: Place, ops: u64, handle: fn(u64) -> Result<(), Failed>) -> Duration {
+    place.run(async move {
+        let started = Arc::new(Notify::new());
+        let starting = Arc::clone(&started);
+        let system = system();
+        let actor = fragile(&system, handle, move || starting.notify_one());
+        started.notified().await;
+        timed(async move {
+            for n in 0..ops {
+                actor.tell(item(n)).expect("the actor lives");
+                started.notified().await;
+            }
+        })
+        .await
+    })
+}
+
+/// A supervised actor that is restarted however often it fails, and calls `starts` at each start.
+fn fragile(
+    system: &ActorSystem,
+    handle: fn(u64) -> Result<(), Failed>,
+    starts: impl Fn() + Send + Sync + 'static,
+) -> ActorRef<Item> {
+    let often = OneForOne::new().restart_limit(u32::MAX, Duration::from_nanos(1));
+    let supervisor = system.supervisor("supervisor", often).expect("the name is free");
+    let props = Props::new(move || {
+        starts();
+        Fragile(handle)
+    });
+    supervisor.spawn_unnamed(props.mailbox(Mailbox::unbounded())).expect("the supervisor takes actors")
 }
 
 fn worst_push(backlog: u64) -> Vec<u64> {

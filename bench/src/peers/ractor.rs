@@ -5,21 +5,28 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::Peer;
 use crate::ground::{
-    FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches, timed,
+    CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
+    timed, unique_name,
 };
 
 pub const PEER: Peer = Peer {
     tell_unbounded: Some(tell_unbounded),
     tell_batches: Some(tell_batches),
     ask: Some(ask),
-    ring: Some(ring),
+    ring: Some(|hops| ring(Place::Workers, false, hops)),
+    ring_named: Some(|hops| ring(Place::Main, true, hops)),
     spawn: Some(spawn),
+    spawn_crowd: Some(|ops| spawn_crowd(false, ops)),
+    spawn_crowd_named: Some(|ops| spawn_crowd(true, ops)),
     spawn_named: Some(spawn_named),
     restart_error: Some(restart_error),
     restart_panic: Some(restart_panic),
+    restart_error_awaited: Some(|place, ops| restart_awaited(place, ops, |n| Err(format!("message {n}").into()))),
+    restart_panic_awaited: Some(|place, ops| restart_awaited(place, ops, |n| panic!("message {n}"))),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
@@ -49,12 +56,12 @@ async fn counter(tally: Tally) -> ActorRef<Item> {
     actor
 }
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_unbounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let to = counter(tally.clone()).await;
         timed(async move {
-            senders.start(ops, &to, async |to, share| push(to, share), push);
+            senders.start(ops, &to, async |to, share| push(to, share), push).await;
             tally.reached().await;
         })
         .await
@@ -145,13 +152,14 @@ impl Actor for RingMember {
     }
 }
 
-fn ring(hops: u64) -> Duration {
-    Place::Workers.run(async move {
+fn ring(place: Place, named: bool, hops: u64) -> Duration {
+    place.run(async move {
         let tally = Tally::to(1);
         let mut members: Vec<ActorRef<Pass>> = Vec::with_capacity(RING);
         for _ in 0..RING {
             let link = Link { tally: tally.clone(), next: members.last().cloned() };
-            let (member, _end) = Actor::spawn(None, RingMember, link).await.expect("it starts");
+            let name = named.then(unique_name);
+            let (member, _end) = Actor::spawn(name, RingMember, link).await.expect("it starts");
             members.push(member);
         }
         let first = members[0].clone();
@@ -191,6 +199,28 @@ fn spawn_named(ops: u64) -> Duration {
                 let (actor, end) = Actor::spawn(name, Counter, tally.clone()).await.expect("it starts");
                 actor.stop(None);
                 end.await.expect("the actor does not panic");
+            }
+        })
+        .await
+    })
+}
+
+fn spawn_crowd(named: bool, ops: u64) -> Duration {
+    Place::Main.run(async move {
+        let tally = Tally::to(0);
+        timed(async move {
+            for _ in 0..ops / CROWD {
+                let mut actors = Vec::with_capacity(CROWD as usize);
+                for n in 0..CROWD {
+                    let name = named.then(|| format!("actor-{n}"));
+                    actors.push(Actor::spawn(name, Counter, tally.clone()).await.expect("it starts"));
+                }
+                for (actor, _end) in &actors {
+                    actor.stop(None);
+                }
+                for (_actor, end) in actors {
+                    end.await.expect("the actor does not panic");
+                }
             }
         })
         .await
@@ -279,6 +309,49 @@ fn restart(failures: u64, messages_each: u64, handle: Handle) -> Duration {
         timed(async move {
             supervisor.cast(()).expect("the supervisor lives");
             tally.reached().await;
+        })
+        .await
+    })
+}
+
+/// Keeps one fragile child alive, and sends the address of each incarnation to the caller.
+struct AwaitedSupervisor(Handle);
+
+impl Actor for AwaitedSupervisor {
+    type Msg = ();
+    type State = UnboundedSender<ActorRef<Item>>;
+    type Arguments = UnboundedSender<ActorRef<Item>>;
+
+    async fn pre_start(&self, me: ActorRef<()>, started: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        let (child, _end) = Actor::spawn_linked(None, Fragile(self.0), (), me.get_cell()).await?;
+        started.send(child)?;
+        Ok(started)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        me: ActorRef<()>,
+        event: SupervisionEvent,
+        started: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(..) = event {
+            let (child, _end) = Actor::spawn_linked(None, Fragile(self.0), (), me.get_cell()).await?;
+            started.send(child)?;
+        }
+        Ok(())
+    }
+}
+
+fn restart_awaited(place: Place, ops: u64, handle: Handle) -> Duration {
+    place.run(async move {
+        let (started, mut children) = mpsc::unbounded_channel();
+        let (_supervisor, _end) = Actor::spawn(None, AwaitedSupervisor(handle), started).await.expect("it starts");
+        let mut child = children.recv().await.expect("the supervisor lives");
+        timed(async move {
+            for n in 0..ops {
+                child.cast(item(n)).expect("the actor lives");
+                child = children.recv().await.expect("the supervisor lives");
+            }
         })
         .await
     })

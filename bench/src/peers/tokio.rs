@@ -16,10 +16,11 @@ use super::Peer;
 use crate::durable;
 use crate::graphs;
 use crate::ground::{
-    CAPACITY, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket, tell_in_batches,
-    timed,
+    CAPACITY, CROWD, FAILS_EVERY, Item, Place, RING, Senders, Tally, heap_of_idle, is_bad, item, slowest_by_bucket,
+    tell_in_batches, timed,
 };
 use crate::groups;
+use crate::postgres;
 use crate::stores;
 use crate::workers;
 
@@ -29,34 +30,43 @@ pub const PEER: Peer = Peer {
     tell_bounded: Some(tell_bounded),
     tell_batches: Some(tell_batches),
     ask: Some(ask),
-    ring: Some(ring),
+    ring: Some(|hops| ring(Place::Workers, hops)),
+    ring_named: Some(|hops| ring(Place::Main, hops)),
     spawn: Some(spawn),
+    spawn_crowd: Some(spawn_crowd),
+    // Not a map of names as in `spawn_named`: both kinds of crowds have the same floor.
+    spawn_crowd_named: Some(spawn_crowd),
     spawn_named: Some(spawn_named),
-    restart_error: Some(restart_error),
-    restart_panic: Some(restart_panic),
+    restart_error: Some(|ops| restart_error(Place::Workers, ops)),
+    restart_panic: Some(|ops| restart_panic(Place::Workers, ops)),
+    restart_error_awaited: Some(restart_error),
+    restart_panic_awaited: Some(restart_panic),
     supervised: Some(supervised),
     worst_push: Some(worst_push),
     idle_heap: Some(idle_heap),
     group: Some(groups::joinset::run),
     group_in_place: Some(groups::joinset::in_place),
     graph: Some(graphs::boxed::run),
+    owned_graph: Some(graphs::owned::boxed),
     commit: Some(stores::bare_inserts),
     steps: Some(stores::bare_inserts),
+    steady_steps: Some(stores::steady_inserts),
     stored_map: Some(stores::bare_inserts),
     // Ignores the history: the workload shows that its length makes no difference.
     resume: Some(|_, ops| durable::resumes(10, ops)),
     claims: Some(workers::bare_loop),
+    postgres_steps: Some(postgres::bare_steps),
     growth: None,
     compile: None,
     nested_heap: None,
 };
 
-fn tell_unbounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_unbounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let to = receiver(tally.clone());
         timed(async move {
-            senders.start(ops, &to, async |to, share| push(to, share), push);
+            senders.start(ops, &to, async |to, share| push(to, share), push).await;
             tally.reached().await;
         })
         .await
@@ -80,8 +90,8 @@ fn push(to: UnboundedSender<Item>, share: u64) {
     }
 }
 
-fn tell_bounded(ops: u64, senders: Senders) -> Duration {
-    Place::Workers.run(async move {
+fn tell_bounded(place: Place, ops: u64, senders: Senders) -> Duration {
+    place.run(async move {
         let tally = Tally::to(ops);
         let (to, mut mailbox) = mpsc::channel::<Item>(CAPACITY);
         let handled = tally.clone();
@@ -92,20 +102,22 @@ fn tell_bounded(ops: u64, senders: Senders) -> Duration {
             }
         });
         timed(async move {
-            senders.start(
-                ops,
-                &to,
-                async |to, share| {
-                    for n in 0..share {
-                        to.send(item(n)).await.expect("the receiver lives");
-                    }
-                },
-                |to, share| {
-                    for n in 0..share {
-                        to.blocking_send(item(n)).expect("the receiver lives");
-                    }
-                },
-            );
+            senders
+                .start(
+                    ops,
+                    &to,
+                    async |to, share| {
+                        for n in 0..share {
+                            to.send(item(n)).await.expect("the receiver lives");
+                        }
+                    },
+                    |to, share| {
+                        for n in 0..share {
+                            to.blocking_send(item(n)).expect("the receiver lives");
+                        }
+                    },
+                )
+                .await;
             tally.reached().await;
         })
         .await
@@ -139,8 +151,8 @@ fn ask(place: Place, ops: u64) -> Duration {
     })
 }
 
-fn ring(hops: u64) -> Duration {
-    Place::Workers.run(async move {
+fn ring(place: Place, hops: u64) -> Duration {
+    place.run(async move {
         let tally = Tally::to(1);
         let (first, first_mailbox) = mpsc::unbounded_channel();
         let mut next = first.clone();
@@ -181,6 +193,18 @@ fn spawn(place: Place, ops: u64) -> Duration {
     })
 }
 
+fn spawn_crowd(ops: u64) -> Duration {
+    Place::Main.run(timed(async move {
+        for _ in 0..ops / CROWD {
+            let (senders, ends): (Vec<_>, Vec<_>) = (0..CROWD).map(|_| idle()).unzip();
+            drop(senders);
+            for end in ends {
+                end.await.expect("the task does not panic");
+            }
+        }
+    }))
+}
+
 /// The minimum for names: a map from names to senders, which has an entry while the task lives.
 fn spawn_named(ops: u64) -> Duration {
     Place::Workers.run(async move {
@@ -205,16 +229,21 @@ fn spawn_named(ops: u64) -> Duration {
 
 /// The task ends because its only sender is dropped on return.
 fn spawn_and_stop() -> JoinHandle<()> {
-    let (_to, mut mailbox) = mpsc::unbounded_channel::<Item>();
-    tokio::spawn(async move {
+    idle().1
+}
+
+fn idle() -> (UnboundedSender<Item>, JoinHandle<()>) {
+    let (to, mut mailbox) = mpsc::unbounded_channel::<Item>();
+    let end = tokio::spawn(async move {
         while let Some(item) = mailbox.recv().await {
             black_box(item);
         }
-    })
+    });
+    (to, end)
 }
 
-fn restart_error(ops: u64) -> Duration {
-    Place::Workers.run(timed(async move {
+fn restart_error(place: Place, ops: u64) -> Duration {
+    place.run(timed(async move {
         for _ in 0..ops {
             let (to, end) = fragile(Err);
             to.send(item(0)).expect("the task lives");
@@ -223,8 +252,8 @@ fn restart_error(ops: u64) -> Duration {
     }))
 }
 
-fn restart_panic(ops: u64) -> Duration {
-    Place::Workers.run(timed(async move {
+fn restart_panic(place: Place, ops: u64) -> Duration {
+    place.run(timed(async move {
         for _ in 0..ops {
             let (to, end) = fragile(|n| panic!("message {n}"));
             to.send(item(0)).expect("the task lives");
