@@ -1,8 +1,7 @@
 //! Runs the tests of the console's page: its modules with Node, and all of it in Chromium.
 //!
 //! The tests in the browser share one program with everything that the console has to show (the
-//! package `pleach-console-fixture`), with a store in a SQLite file and one in PostgreSQL. Pictures
-//! of every view are kept in `target/console-shots`.
+//! package `pleach-console-fixture`), with a store in a SQLite file and one in PostgreSQL.
 //!
 //! The packages of `console/browser/package.json` are installed in the target folder.
 
@@ -43,12 +42,12 @@ pub fn test_in_browser(root: &Path) -> Outcome {
     let tools = Tools::find(root)?;
     let server = Postgres::start()?;
     let program = Program::start(&fixture("debug"), &["--postgres", &server.url()])?;
-    drop(fs::remove_dir_all(shots(root)));
     let mut node = tools.node(&fixture("debug"));
-    node.env("PLEACH_CONSOLE", &program.line).env("PLEACH_SHOTS", shots(root));
+    node.env("PLEACH_CONSOLE", &program.line);
     node.env("PLEACH_COMMANDS", target().join("debug"));
-    // One file after the other: they share the program, and some of them change its runs.
-    node.args(["--test", "--test-concurrency=1"]).args(files(&root.join(BROWSER_TESTS), ".test.mjs")?);
+    // The files share the program. Each changes only runs and members that no other file needs, and
+    // they often wait, so some of them run at the same time.
+    node.args(["--test", "--test-concurrency=3"]).args(files(&root.join(BROWSER_TESTS), ".test.mjs")?);
     let tested = output_within(TIME_MAX, &mut node);
     program.stop()?;
     tested.map(drop)
@@ -62,15 +61,18 @@ pub fn build(selection: &[&str]) -> Command {
     build
 }
 
-/// Takes pictures of every view, for documents: as the step of the tests, without the others.
+/// Takes pictures of every view, and of everything that can be opened there, for documents and to
+/// be looked at.
 pub fn take_shots(root: &Path) -> Outcome {
     run_in_sight(&mut build(&["--package", FIXTURE, "--package", "pleach-cli"]))?;
     let tools = Tools::find(root)?;
     let server = Postgres::start()?;
     let program = Program::start(&fixture("debug"), &["--postgres", &server.url()])?;
+    drop(fs::remove_dir_all(shots(root)));
     let mut node = tools.node(&fixture("debug"));
     node.env("PLEACH_CONSOLE", &program.line).env("PLEACH_SHOTS", shots(root));
-    node.args(["--test", "--test-name-pattern", "picture"]).arg(root.join(BROWSER_TESTS).join("pages.test.mjs"));
+    let tests = ["pages.test.mjs", "opened.test.mjs"].map(|name| root.join(BROWSER_TESTS).join(name));
+    node.args(["--test", "--test-name-pattern", "picture"]).args(tests);
     let taken = run_in_sight(&mut node);
     program.stop()?;
     println!("the pictures are in {}", shots(root).display());

@@ -3,6 +3,8 @@
 //! The demo must print an account that adds up. After a kill, the next demo must print which orders
 //! it picked up, and must end without an error.
 
+use crate::console;
+use crate::suite::WITHOUT_BENCH;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -26,7 +28,7 @@ const ACCOUNTED: &str = "Every message, every failure and every charge is accoun
 /// Checks that a short demo kills its worker, continues, and accounts for everything.
 pub fn accounts_for_everything() -> Outcome {
     let folder = Folder::new("short")?;
-    let text = folder.run(&built()?)?;
+    let text = folder.run(&tested()?)?;
     let expected = ["kill -9 ", " continues \"order-", "Worker processes killed before: 1.", ACCOUNTED];
     match expected.iter().find(|part| !text.contains(**part)) {
         Some(missing) => Err(format!("{text}\nthe demo did not print {missing:?}")),
@@ -36,7 +38,7 @@ pub fn accounts_for_everything() -> Outcome {
 
 /// Checks that a demo resumes the orders of demos that were killed.
 pub fn survives_kills() -> Outcome {
-    let (program, folder) = (built()?, Folder::new("killed")?);
+    let (program, folder) = (tested()?, Folder::new("killed")?);
     let mut seen = 0;
     for kill in 0..KILLS {
         let mut demo = folder.command(&program);
@@ -60,7 +62,8 @@ pub fn survives_kills() -> Outcome {
 
 /// Draws the screen of the demo for the README.
 pub fn draw() -> Outcome {
-    let program = built()?;
+    output_of(&mut cargo(&["build", "--release"]))?;
+    let program = command("release");
     let mut picture = cargo(&["run", "--quiet", "--package", "pleach-cli", "--example", "picture", "--"]);
     run_in_sight(picture.arg(program).arg(xtask::root().join(PICTURE)))
 }
@@ -69,12 +72,17 @@ fn picked_up(text: &str) -> usize {
     text.matches("picked up \"").count()
 }
 
-/// Returns the path of the command, built with the same selection as in the step `build-demo`:
-/// another one would build other features.
-fn built() -> Result<PathBuf, String> {
-    output_of(&mut cargo(&["build", "--release"]))?;
+/// Returns the path of the command, built as in the step `build-console`: another selection would
+/// build other features. What the demo does and its account do not depend on the optimizer, which
+/// takes minutes.
+fn tested() -> Result<PathBuf, String> {
+    output_of(&mut console::build(&WITHOUT_BENCH))?;
+    Ok(command("debug"))
+}
+
+fn command(profile: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(xtask::root().join(target).join("release/pleach"))
+    xtask::root().join(target).join(profile).join("pleach")
 }
 
 /// A temporary folder of one check, so that it does not see the demos of others.

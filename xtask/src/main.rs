@@ -7,6 +7,7 @@
 //! - checks of the text: `promises`, `words`, `layers` (with `tokens`),
 //! - checks of what users get: `dependencies`, `deny`, `packages`, `msrv`, `api`,
 //! - the console's page: `vendor`, `assets`, and its tests in `console`,
+//! - `counts`: the instructions of operations, and `figures`: the table of benchmarks,
 //! - `embedded` and `size`: programs for microcontrollers,
 //! - `demo`: kills the demo and checks that it recovers.
 //!
@@ -17,10 +18,12 @@ mod api;
 mod assets;
 mod bundle;
 mod console;
+mod counts;
 mod demo;
 mod deny;
 mod dependencies;
 mod embedded;
+mod figures;
 mod layers;
 mod msrv;
 mod packages;
@@ -48,10 +51,13 @@ cargo xtask console-shots      take pictures of every view of the console
 cargo xtask console-soak [SECONDS]
                                ten tabs and ten streams for some time (default 600 s): the memory of
                                the program may not grow
+cargo xtask counts             write the instructions per operation to bench/counts/counts.txt
 cargo xtask crash [OPTION..]   kill processes that drive durable runs, then check all runs:
                                --kills N (default 200), --store sqlite|postgres|both, --seed N,
                                --only mutants|exhaustive|random, --short
 cargo xtask embedded           build for four microcontrollers and run checks on emulated boards
+cargo xtask figures            measure every row of the table in bench/README.md, and write it with
+                               its picture; `build` only builds, `draw` only writes
 cargo xtask fuzz [SECONDS]     feed random and damaged input to every parser (default 60 s)
 cargo xtask layers             list imports of core and graph that break the order of rooms
 cargo xtask loom               run the loom models, deeper; LOOM_MAX_PREEMPTIONS=N sets how deep
@@ -81,6 +87,9 @@ fn main() -> ExitCode {
         ["assets"] => assets::write(&root()),
         ["vendor"] => vendor::fetch(&root()).and_then(|()| assets::write(&root())),
         ["embedded"] => embedded::run(&root()),
+        ["figures"] => figures::measure(&root()),
+        ["figures", "build"] => figures::peers(&root()).map(drop),
+        ["figures", "draw"] => figures::draw(&root()),
         ["fuzz"] => suite::fuzz_for(FUZZ_SECONDS_DEFAULT),
         ["fuzz", seconds] => suite::fuzz_for(seconds),
         ["layers"] => layers::check(&root()),
@@ -91,6 +100,7 @@ fn main() -> ExitCode {
             _ => return misused(&format!("--seeds needs a number above 0, got {seeds:?}")),
         },
         ["bench", options @ ..] => run_in_sight(cargo(&["run", "--release", "--package", "pleach-bench", "--"]).args(options)),
+        ["counts"] => counts::write(&root()),
         ["crash", options @ ..] => run_in_sight(suite::crash().args(options)),
         ["console-figures", options @ ..] => console::measure(&root(), "figures.mjs", options),
         ["console-shots"] => console::take_shots(&root()),

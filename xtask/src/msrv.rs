@@ -13,8 +13,9 @@ use xtask::step::{Outcome, output_of, output_within, without_package};
 /// How long rustup may take to install a compiler.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// The libraries, which promise the version to their users.
-const PACKAGES: [&str; 3] = ["pleach-core", "pleach-graph", "pleach"];
+/// All published packages: each of them promises the version to its users.
+const PACKAGES: [&str; 7] =
+    ["pleach-core", "pleach-embassy", "pleach-graph", "pleach-macros", "pleach", "pleach-console", "pleach-cli"];
 
 /// A toolchain of the oldest supported version.
 pub struct Toolchain {
@@ -24,7 +25,7 @@ pub struct Toolchain {
     target: PathBuf,
 }
 
-/// Compiles the libraries with all features.
+/// Compiles the published packages with all features.
 pub fn check(root: &Path) -> Outcome {
     let Some(toolchain) = Toolchain::install(root)? else { return Ok(()) };
     let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);

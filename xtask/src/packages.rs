@@ -21,6 +21,9 @@ const FILES: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 /// Keys that each manifest sets, itself or through the workspace.
 const KEYS: [&str; 7] = ["description", "license", "rust-version", "readme", "documentation", "keywords", "categories"];
 
+/// What a library says so that its documentation shows the items behind features.
+const ALL_FEATURES: &str = "[package.metadata.docs.rs]\nall-features = true\n";
+
 /// The limits of the registry.
 const KEYWORDS_MAX: usize = 5;
 const KEYWORD_LEN_MAX: usize = 20;
@@ -58,6 +61,9 @@ fn wrong_metadata(manifest: &str) -> Vec<String> {
     };
     let mut faults: Vec<String> =
         KEYS.into_iter().filter(|key| value(key).is_none()).map(|key| format!("Cargo.toml has no {key}")).collect();
+    if !manifest.contains("[[bin]]") && !manifest.contains(ALL_FEATURES) {
+        faults.push("the documentation is not built with all features".into());
+    }
     let keywords: Vec<&str> = value("keywords").unwrap_or_default().split('"').skip(1).step_by(2).collect();
     if keywords.len() > KEYWORDS_MAX {
         faults.push(format!("{} keywords; {KEYWORDS_MAX} are allowed", keywords.len()));
@@ -84,7 +90,13 @@ mod tests {
     fn missing_keys_and_long_keywords_are_named() {
         let manifest = "description = \"a\"\nlicense.workspace = true\nrust-version.workspace = true\nreadme = \"README.md\"\n\
                         keywords = [\"actor\", \"structured-concurrency\"]\ncategories = [\"asynchronous\"]\n";
-        let expected = ["Cargo.toml has no documentation", "the keyword \"structured-concurrency\" is longer than 20"];
+        let expected = [
+            "Cargo.toml has no documentation",
+            "the documentation is not built with all features",
+            "the keyword \"structured-concurrency\" is longer than 20",
+        ];
         assert_eq!(wrong_metadata(manifest), expected);
+        let program = format!("{manifest}[[bin]]\n");
+        assert_eq!(wrong_metadata(&program), [expected[0], expected[2]]);
     }
 }

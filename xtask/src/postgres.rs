@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// The variable that gives tests the URL of the server.
 pub const URL_VARIABLE: &str = "PLEACH_POSTGRES_URL";
 
+/// If this variable is set, the server writes each commit to disk, as one in production does.
+const SYNC_VARIABLE: &str = "PLEACH_POSTGRES_SYNC";
+
 /// Time limit of a start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,6 +32,7 @@ pub struct Postgres {
     folder: PathBuf,
     programs: PathBuf,
     owner: Option<(u32, u32)>,
+    sync: bool,
 }
 
 /// Runs a command, with its output shown, while a server is running.
@@ -41,8 +45,18 @@ pub fn with_server(words: &[&str]) -> Outcome {
 }
 
 impl Postgres {
-    /// Starts a server. Installs PostgreSQL first if it is missing.
+    /// Starts a server that does not sync its files, unless `PLEACH_POSTGRES_SYNC` is set. Installs
+    /// PostgreSQL first if it is missing.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(false)
+    }
+
+    /// Starts a server that syncs its log at every commit, as a real one does. For measurements.
+    pub fn start_durable() -> Result<Self, String> {
+        Self::start_with(true)
+    }
+
+    fn start_with(sync: bool) -> Result<Self, String> {
         let programs = programs()?;
         let folder = env::temp_dir().join(format!("pleach-postgres-{}", std::process::id()));
         let complain = |error: std::io::Error| format!("cannot make {}: {error}", folder.display());
@@ -57,8 +71,8 @@ impl Postgres {
             "--no-sync",
         ]))?;
         let port = free_port()?;
-        let server = spawn(&programs, &folder, port, owner)?;
-        let mut postgres = Self { server, port, folder, programs, owner };
+        let server = spawn(&programs, &folder, port, owner, sync)?;
+        let mut postgres = Self { server, port, folder, programs, owner, sync };
         postgres.wait_until_ready()?;
         Ok(postgres)
     }
@@ -73,7 +87,7 @@ impl Postgres {
     pub fn restart(&mut self) -> Outcome {
         let begun = Instant::now();
         loop {
-            self.server = spawn(&self.programs, &self.folder, self.port, self.owner)?;
+            self.server = spawn(&self.programs, &self.folder, self.port, self.owner, self.sync)?;
             match self.wait_until_ready() {
                 Ok(()) => return Ok(()),
                 Err(why) if begun.elapsed() > PATIENCE_AGAIN => return Err(why),
@@ -128,9 +142,10 @@ impl Drop for Postgres {
     }
 }
 
-fn spawn(programs: &Path, folder: &Path, port: u16, owner: Option<(u32, u32)>) -> Result<Child, String> {
+fn spawn(programs: &Path, folder: &Path, port: u16, owner: Option<(u32, u32)>, sync: bool) -> Result<Child, String> {
     let mut server = command(&programs.join("postgres"), owner);
-    let settings = ["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "unix_socket_directories="];
+    let sync = if sync || env::var_os(SYNC_VARIABLE).is_some() { "fsync=on" } else { "fsync=off" };
+    let settings = ["-c", "listen_addresses=127.0.0.1", "-c", sync, "-c", "unix_socket_directories="];
     server.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string()]).args(settings);
     server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     server.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))

@@ -3,7 +3,9 @@
 //! The order is from cheap to expensive: text checks, lints, builds, tests, then what a user runs.
 //! All builds come before the tests: a step in the background must not lose its program.
 
-use crate::{api, assets, console, demo, deny, dependencies, embedded, layers, msrv, packages, promises, vendor, words};
+use crate::{
+    api, assets, console, counts, demo, deny, dependencies, embedded, layers, msrv, packages, promises, vendor, words,
+};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ const FUZZ_CASES: &str = "1000";
 
 /// All packages except those with many dependencies: the bench (every peer), the agent (an HTTP
 /// client), and the two examples with exporters. Those are linted and tested in separate steps.
-const WITHOUT_BENCH: [&str; 9] =
+pub const WITHOUT_BENCH: [&str; 9] =
     ["--workspace", "--exclude", "pleach-bench", "--exclude", AGENT, "--exclude", OTLP, "--exclude", SERVICE];
 
 /// Test programs that mostly wait: for a server, for leases, for stopped processes.
@@ -67,17 +69,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
             with_lints(&mut cargo(&["clippy", "--package", "pleach", "--no-default-features", "--features", "graph"])),
         ),
         Step::build("build-no-std", &mut cargo(&["build", "--package", "pleach-core", "--no-default-features"])),
-        Step::command(
-            "test-no-std",
-            &mut cargo(&[
-                "test",
-                "--package",
-                "pleach-core",
-                "--no-default-features",
-                "--test",
-                "errors_without_panic_catching",
-            ]),
-        ),
+        Step::command("test-no-std", &mut embedded::no_std_tests()),
         at_root("msrv", root, msrv::check),
         at_root("api", root, api::check),
         Step::build("build-tests", all_tests(&mut cargo(&["test"])).arg("--no-run")),
@@ -85,7 +77,6 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::build("build-fuzz", &mut cargo(&["build", "--package", "pleach-fuzz"])),
         Step::build("build-crash", &mut cargo(&["build", "--package", "pleach-crash"])),
         Step::build("build-examples", &mut cargo(&["build", "--package", "pleach", "--features", "sqlite", "--examples"])),
-        Step::build("build-demo", &mut cargo(&["build", "--release"])),
         Step::build("lint-agent", with_lints(&mut cargo(&["clippy", "--package", AGENT]))),
         Step::build(
             "lint-exporters",
@@ -104,6 +95,7 @@ fn steps(root: &Path) -> Result<Vec<Step>, String> {
         Step::new("loom", move || some_models_pass(loom(&models).env("LOOM_MAX_PREEMPTIONS", "2"))),
         Step::command("fuzz", &mut cargo(&["run", "--package", "pleach-fuzz", "--", "--cases", FUZZ_CASES])),
     ];
+    steps.push(at_root("counts", root, counts::check));
     for example in examples(root)? {
         steps.push(example_step(&example));
     }

@@ -14,7 +14,8 @@ use xtask::step::Outcome;
 
 /// The areas that must stay clean of every kind of fault. Areas are the folders of the packages,
 /// `docs` for all Markdown, and `root` for other files of the root.
-const CLEAN: &[&str] = &["bench", "cli", "core", "crash", "docs", "examples", "fuzz", "graph", "pleach", "root", "xtask"];
+const CLEAN: &[&str] =
+    &["bench", "cli", "core", "crash", "docs", "embassy", "examples", "fuzz", "graph", "macros", "pleach", "root", "xtask"];
 
 /// The longest comment or line of Markdown, in columns.
 pub const COLUMNS_MAX: usize = 100;
