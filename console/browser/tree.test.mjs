@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, open, openWindow } from "./support/browser.mjs";
+import { launch, open, openWindow, settled } from "./support/browser.mjs";
 import { focused, tabTo } from "./support/keyboard.mjs";
 import { eventually, site } from "./support/site.mjs";
 
@@ -76,5 +76,27 @@ test("k9_the_tree_is_walked_with_the_keyboard_alone", async () => {
   await page.waitForURL(/\/member\?.*path=\/user\/shop$/);
   await page.goBack();
   await eventually(async () => (await page.locator("[data-grid] [data-index][tabindex='0']").count()) === 1, "the list is one stop for Tab");
+  await window.close();
+});
+
+test("k8_a_page_that_arrives_late_does_not_replace_the_one_that_is_wanted", async () => {
+  const window = await openWindow(browser);
+  const page = await open(window, program.url, "/tree?process=p0&open=/&open=/user");
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await page.route("**/process/member.js*", async (route) => {
+    await held;
+    await route.continue();
+  });
+  const asked = page.waitForRequest(/process\/member\.js/);
+  await page.evaluate(() => history.pushState(null, "", "/member?process=p0&path=/user/shop") ?? dispatchEvent(new PopStateEvent("popstate")));
+  await asked;
+  await page.goBack();
+  await page.locator("[data-grid] [role=row]").first().waitFor();
+  const arrived = page.waitForResponse(/process\/member\.js/);
+  release();
+  await arrived;
+  await settled(page);
+  assert.ok(await page.locator("[data-grid] [role=row]").first().isVisible(), "the tree is still there");
   await window.close();
 });

@@ -35,7 +35,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/app.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/app.js.gz"),
-        hash: "af0fb342bfba3207",
+        hash: "14e4f875838d94e2",
     },
     Asset {
         path: "/assets/css/base.css",
@@ -197,7 +197,7 @@ pub(crate) static ASSETS: &[Asset] = &[
         path: "/assets/process/plots.js",
         content_type: "text/javascript; charset=utf-8",
         gzip: include_bytes!("../web/gz/process__plots.js.gz"),
-        hash: "027881267c6c9eeb",
+        hash: "3c06749bd4cb10f6",
     },
     Asset {
         path: "/assets/process/ring-model.js",

@@ -23,15 +23,21 @@ const modules = new Map();
 function useModule(page) {
   const [loaded, setLoaded] = useState({ page: null });
   useEffect(() => {
-    if (!page) return;
+    if (!page) return undefined;
+    // A module that arrives after the reader has gone to another page must not replace that page.
+    let isWanted = true;
+    const show = (result) => isWanted && setLoaded({ page, ...result });
     if (!modules.has(page)) modules.set(page, page.load());
     modules.get(page).then(
-      ({ Page }) => setLoaded({ page, Page }),
+      ({ Page }) => show({ Page }),
       (error) => {
         modules.delete(page);
-        setLoaded({ page, error: { code: "not_loaded", text: String(error.message), advice: "Load the page again. If the console was updated, this gets the new version." } });
+        show({ error: { code: "not_loaded", text: String(error.message), advice: "Load the page again. If the console was updated, this gets the new version." } });
       },
     );
+    return () => {
+      isWanted = false;
+    };
   }, [page]);
   return loaded.page === page ? loaded : { page: null };
 }

@@ -45,7 +45,7 @@ export async function open(window, url, route = "/") {
   const page = await window.newPage();
   page.faults = [];
   const { origin, hash } = new URL(url);
-  page.on("pageerror", (error) => page.faults.push(`error: ${error.message}`));
+  page.on("pageerror", (error) => page.faults.push(`error: ${error.stack ?? error.message}`));
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) page.faults.push(`${message.type()}: ${message.text()} ${message.location().url}`);
   });

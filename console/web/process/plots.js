@@ -72,18 +72,20 @@ function Plot({ title, data, series, format, zone: name, marks }) {
   const shownMarks = useRef(marks);
   shownMarks.current = marks;
   useEffect(() => {
-    let isHere = true;
+    // Kept here, because the reference may be empty when a promise below is done.
+    const element = place.current;
+    let isHere = element !== null;
     let observer = null;
     const make = (Library) => {
       if (!isHere) return;
       plot.current?.destroy();
-      plot.current = new Library(optionsOf(place.current, series, format, name, setValues, shownMarks), newest.current, place.current);
+      plot.current = new Library(optionsOf(element, series, format, name, setValues, shownMarks), newest.current, element);
     };
     loadLibrary().then((Library) => {
       if (!isHere) return;
       make(Library);
-      observer = new ResizeObserver(() => place.current && plot.current?.setSize(sizeOf(place.current)));
-      observer.observe(place.current);
+      observer = new ResizeObserver(() => plot.current?.setSize(sizeOf(element)));
+      observer.observe(element);
     }, () => setFailed(true));
     const themes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("(forced-colors: active)")];
     const renew = () => void loadLibrary().then(make);
