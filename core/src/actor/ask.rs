@@ -11,7 +11,6 @@ use crate::base::runtime::Runtime;
 use crate::base::sleep::Sleep;
 use crate::base::sync::{Arc, unsize};
 use crate::events::event::{Event, EventKinds, Lint};
-use crate::events::limit::Limit;
 use crate::mailbox::Priority;
 use crate::mailbox::send_error::SendError;
 use crate::mailbox::slot::Slot;
@@ -113,7 +112,7 @@ where
     fn send_question(&mut self, question: Q, cx: &mut Context<'_>) -> Poll<Result<T, AskError>> {
         let slot = match self.to.any().is_reserved() {
             false => ReplySlot::new(cx.waker()),
-            true => self.to.any().reserved_reply(cx.waker())?,
+            true => self.reserved_slot(cx.waker())?,
         };
         add_wait_edge(&mut self.details, self.to, &slot, cx.waker())?;
         let message = question(Reply::to(&slot));
@@ -122,6 +121,14 @@ where
             Ok(()) => Poll::Pending,
             Err(message) => self.send_slowly(message, cx.waker()),
         }
+    }
+
+    /// Takes a reserved slot. Such an ask always has details, so that its end returns the slot.
+    #[cold]
+    fn reserved_slot(&mut self, waker: &Waker) -> Result<Arc<ReplySlot<T>>, AskError> {
+        let slot = self.to.any().reserved_reply(waker)?;
+        ask_details(&mut self.details, self.to.any());
+        Ok(slot)
     }
 
     /// Sends the question to a mailbox that may be full.
@@ -155,9 +162,7 @@ impl AnyCell {
         match self.begin_send_slow(slot, Priority::NORMAL, waker) {
             Ok(SendStart::Accepted | SendStart::ReceiverBehind) => {}
             Ok(SendStart::Waits(key)) => details.get_or_insert_default().waiting = Some(key),
-            Err(SendError::CannotWait(..)) => {
-                return Err(AskError::LimitReached(self.node().limit_reached(Limit::WaitingSends, 0)));
-            }
+            Err(SendError::CannotWait(..)) => return Err(self.ask_cannot_wait()),
             Err(_) => return Err(self.closed_to_asks()),
         }
         Ok(())
@@ -182,7 +187,7 @@ impl AnyCell {
     }
 
     #[cold]
-    fn closed_to_asks(&self) -> AskError {
+    pub(super) fn closed_to_asks(&self) -> AskError {
         self.node().exit().map_or(AskError::Closed, AskError::from)
     }
 }
@@ -319,6 +324,9 @@ impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
             self.to.any().mailbox().withdraw(key, &mut None::<M>);
         }
         if self.to.any().is_reserved() {
+            if let Some(slot) = &self.slot {
+                slot.end();
+            }
             details.end_edge();
             details.timeout = AskTimeout::default();
             self.to.any().give_back(details);
@@ -331,9 +339,6 @@ impl<M: Send + 'static, T, Q> Drop for Ask<'_, M, T, Q> {
     fn drop(&mut self) {
         if self.details.is_some() {
             self.end_wait();
-        }
-        if let Some(slot) = &self.slot {
-            slot.end();
         }
     }
 }

@@ -40,26 +40,33 @@ pub(crate) struct Reserved {
     ask_details: Vec<Box<AskDetails>>,
     /// Slots for answers, a list for each type: `ReplySlots<T>`.
     replies: Vec<Box<dyn Any + Send>>,
+    /// What asks get whose answer type has no slots, and those that would wait for room.
+    no_slots: Arc<LimitReached>,
+    no_wait: Arc<LimitReached>,
 }
 
-/// The slots for answers of type `T`.
-struct ReplySlots<T>(Vec<Arc<ReplySlot<T>>>);
+/// The slots for answers of type `T`, and what an ask gets while none is free.
+struct ReplySlots<T> {
+    slots: Vec<Arc<ReplySlot<T>>>,
+    none_free: Arc<LimitReached>,
+}
 
 impl<T: Send + 'static> ReplySlots<T> {
-    fn boxed(slots: usize) -> Box<dyn Any + Send> {
-        Box::new(Self(core::iter::repeat_with(ReplySlot::reserved).take(slots).collect()))
+    fn boxed(slots: usize, none_free: Arc<LimitReached>) -> Box<dyn Any + Send> {
+        Box::new(Self { slots: core::iter::repeat_with(ReplySlot::reserved).take(slots).collect(), none_free })
     }
 
     /// Returns a slot that is not in use.
-    fn free(&self) -> Option<Arc<ReplySlot<T>>> {
-        self.0.iter().find(|slot| Arc::strong_count(slot) == 1).cloned()
+    fn free(&self) -> Result<Arc<ReplySlot<T>>, Arc<LimitReached>> {
+        let free = self.slots.iter().find(|slot| Arc::strong_count(slot) == 1);
+        free.cloned().ok_or_else(|| Arc::clone(&self.none_free))
     }
 }
 
 /// Asks that an actor shall have room for: how many, and what makes their slots.
 pub(crate) struct AskReserve {
     asks: usize,
-    make: fn(usize) -> Box<dyn Any + Send>,
+    make: fn(usize, Arc<LimitReached>) -> Box<dyn Any + Send>,
 }
 
 impl<A: Actor> Props<A> {
@@ -102,10 +109,12 @@ impl<A: Actor> Props<A> {
 impl<M: Send + 'static> Cell<M> {
     /// Allocates all that is reserved for this actor.
     pub(crate) fn reserve_all(&self) {
+        let node = self.any().node();
+        let reached = |limit, reserved| Arc::new(node.limit_reached(limit, reserved));
         let (timers_reserved, asks, replies) = self.any().options().map_or_else(Default::default, |options| {
             let asks = options.asks_reserved.iter().map(|reserve| reserve.asks).sum();
-            let replies: Vec<_> = options.asks_reserved.iter().map(|reserve| (reserve.make)(reserve.asks)).collect();
-            (options.timers_reserved, asks, replies)
+            let slots = |reserve: &AskReserve| (reserve.make)(reserve.asks, reached(Limit::Asks, reserve.asks));
+            (options.timers_reserved, asks, options.asks_reserved.iter().map(slots).collect())
         });
         let timers_max = timers_reserved.max(self.any().timers_set());
         self.any().mailbox.reserve_memory(timers_max);
@@ -114,6 +123,8 @@ impl<M: Send + 'static> Cell<M> {
             task_details: Some(TaskDetails::reserved()),
             ask_details: core::iter::repeat_with(Box::default).take(asks).collect(),
             replies,
+            no_slots: reached(Limit::Asks, 0),
+            no_wait: reached(Limit::WaitingSends, 0),
         });
         self.any().set_reserved(reserved, WAITS_RESERVED);
         if timers_max > 0 {
@@ -131,20 +142,30 @@ impl AnyCell {
     /// Returns a free slot for an answer.
     #[cold]
     pub(crate) fn reserved_reply<T: Send + 'static>(&self, waker: &Waker) -> Result<Arc<ReplySlot<T>>, AskError> {
-        let (slot, slots) = self
-            .with_reserved(|reserved| {
-                let slots = reserved.replies.iter().find_map(|slots| slots.downcast_ref::<ReplySlots<T>>())?;
-                Some((slots.free(), slots.0.len()))
-            })
-            .flatten()
-            .unwrap_or((None, 0));
+        let slot = self.with_reserved(|reserved| {
+            match reserved.replies.iter().find_map(|slots| slots.downcast_ref::<ReplySlots<T>>()) {
+                Some(slots) => slots.free(),
+                None => Err(Arc::clone(&reserved.no_slots)),
+            }
+        });
         match slot {
-            Some(slot) => {
+            Some(Ok(slot)) => {
                 slot.begin(waker);
                 Ok(slot)
             }
-            None => Err(AskError::LimitReached(self.node().refuse(Limit::Asks, slots))),
+            Some(Err(reached)) => {
+                self.node().report_refusal(&reached);
+                Err(AskError::LimitReached(reached))
+            }
+            None => Err(self.closed_to_asks()),
         }
+    }
+
+    /// Returns the error of an ask that would wait for room. The mailbox has counted the refusal.
+    #[cold]
+    pub(crate) fn ask_cannot_wait(&self) -> AskError {
+        let reached = self.with_reserved(|reserved| Arc::clone(&reserved.no_wait));
+        reached.map_or_else(|| self.closed_to_asks(), AskError::LimitReached)
     }
 
     /// Returns the details of an ask, for [`give_back`](Self::give_back). `None` if nothing is

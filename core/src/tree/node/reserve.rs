@@ -61,9 +61,14 @@ impl Node {
     #[cold]
     pub(crate) fn refuse(&self, limit: Limit, reserved: usize) -> LimitReached {
         let reached = self.limit_reached(limit, reserved);
-        if self.tree().seal.note(&reached, self.runtime().now()) {
+        self.report_refusal(&reached);
+        reached
+    }
+
+    /// The same with what the refusal says.
+    pub(crate) fn report_refusal(&self, reached: &LimitReached) {
+        if self.tree().seal.note(reached, self.runtime().now()) {
             self.events().emit(EventKinds::LIMITS, || Event::Lint(Lint::LimitReached(reached.clone())));
         }
-        reached
     }
 }

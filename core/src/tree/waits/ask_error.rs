@@ -1,5 +1,6 @@
 //! [`AskError`]: why an ask got no answer.
 
+use crate::base::sync::Arc;
 use crate::events::cause::{Cause, Exit};
 use crate::events::failure::FailureInfo;
 use crate::events::limit::LimitReached;
@@ -40,7 +41,7 @@ pub enum AskError {
     /// The actor failed before or while it handled the question.
     Failed(FailureInfo),
     /// The system is sealed, and the actor has no room for a further ask.
-    LimitReached(LimitReached),
+    LimitReached(Arc<LimitReached>),
     /// The ask closed a wait cycle: each of these actors waits for the next, and the last waits for
     /// the first.
     Cycle(Vec<ActorPath>),
