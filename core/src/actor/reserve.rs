@@ -40,7 +40,7 @@ pub(crate) struct Reserved {
     ask_details: Vec<Box<AskDetails>>,
     /// Slots for answers, a list for each type: `ReplySlots<T>`.
     replies: Vec<Box<dyn Any + Send>>,
-    /// What asks get whose answer type has no slots, and those that would wait for room.
+    /// What an ask gets whose answer type has no slots, and what one gets that would wait for room.
     no_slots: Arc<LimitReached>,
     no_wait: Arc<LimitReached>,
 }
