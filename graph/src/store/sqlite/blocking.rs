@@ -9,6 +9,8 @@ pub(super) use known::may_block;
 
 #[cfg(feature = "tokio")]
 mod known {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use tokio::runtime::{Handle, RuntimeFlavor, worker_index};
     use tokio::task::{block_in_place, try_id};
 
@@ -18,22 +20,39 @@ mod known {
         AsMain,
     }
 
+    thread_local! {
+        /// Tokio has rejected a block of this thread. It is not asked again, because it panics.
+        static IS_REJECTED: Cell<bool> = const { Cell::new(false) };
+    }
+
     /// Returns how the calling thread may block.
     pub(in super::super) fn may_block() -> Option<Blocking> {
         let is_multi_thread = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
         match (is_multi_thread, worker_index(), try_id()) {
-            (true, Some(_), _) => Some(Blocking::AsWorker),
+            (true, Some(_), Some(_)) if !IS_REJECTED.get() => Some(Blocking::AsWorker),
             (true, None, None) => Some(Blocking::AsMain),
-            // A task that is not on a worker belongs to a `LocalSet`.
+            // A task that is not on a worker belongs to a `LocalSet`. A worker without a task is a
+            // current-thread runtime, which has entered the handle of another one.
             _ => None,
         }
     }
 
     impl Blocking {
-        pub(in super::super) fn run<T>(self, act: impl FnOnce() -> T) -> T {
-            match self {
-                Self::AsWorker => block_in_place(act),
-                Self::AsMain => act(),
+        /// Calls `act`. Returns `None` without a call if the thread may not block after all: a
+        /// task of a current-thread runtime that has entered the handle of another one looks like
+        /// a task on a worker.
+        pub(in super::super) fn run<T>(self, act: impl FnOnce() -> T) -> Option<T> {
+            if let Self::AsMain = self {
+                return Some(act());
+            }
+            let mut act = Some(act);
+            match catch_unwind(AssertUnwindSafe(|| block_in_place(|| act.take().map(|act| act())))) {
+                Ok(done) => done,
+                Err(panic) if act.is_none() => resume_unwind(panic),
+                Err(_) => {
+                    IS_REJECTED.set(true);
+                    None
+                }
             }
         }
     }
@@ -49,7 +68,7 @@ mod known {
     }
 
     impl Blocking {
-        pub(in super::super) fn run<T>(self, _: impl FnOnce() -> T) -> T {
+        pub(in super::super) fn run<T>(self, _: impl FnOnce() -> T) -> Option<T> {
             match self {}
         }
     }

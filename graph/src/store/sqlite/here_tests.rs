@@ -123,3 +123,25 @@ fn c2_a_job_that_fails_here_changes_nothing() {
     let Ok(rows) = runtime.block_on(opened.store.try_write(SMALL, count)) else { panic!("the connection is still usable") };
     assert_eq!(rows, 0, "it was rolled back");
 }
+
+#[test]
+fn c2_entered_handle_of_another_runtime_does_not_allow_blocking() {
+    let opened = Opened::new("entered");
+    let (workers, current) = (multi_thread(), Builder::new_current_thread().build().unwrap());
+    let runs_here = |store: &SqliteStore| {
+        let _entered = workers.enter();
+        store.0.writer.as_ref().unwrap().do_here(SMALL, &mut thread_of_job).is_some()
+    };
+    assert!(!current.block_on(async { runs_here(&opened.store) }), "the main future of a runtime with one thread");
+    let set = LocalSet::new();
+    let (store, handle) = (opened.store.clone(), workers.handle().clone());
+    let task = set.run_until(async move {
+        let task = async move {
+            let _entered = handle.enter();
+            store.0.writer.as_ref().unwrap().do_here(SMALL, &mut thread_of_job).is_some()
+        };
+        tokio::task::spawn_local(task).await
+    });
+    assert!(!current.block_on(task).unwrap(), "a task of such a runtime");
+    assert!(workers.block_on(async { runs_here(&opened.store) }), "the connection is still usable");
+}

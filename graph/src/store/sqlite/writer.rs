@@ -106,7 +106,7 @@ impl Writer {
                 answer = Some(act(transaction)?);
                 Ok(())
             })
-        })?;
+        })??;
         access.note(1, database.last_took);
         drop(database);
         if written.is_ok() && weight.sends_hint {
