@@ -29,6 +29,8 @@ mod lane;
 mod lane_waits;
 mod parked;
 mod plain_run;
+#[cfg(test)]
+mod plain_run_model;
 mod poll_slice;
 pub(crate) mod records;
 mod restore;
