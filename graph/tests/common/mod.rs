@@ -218,3 +218,51 @@ pub async fn check_hints_of_new_runs(here: &dyn Store, there: &dyn Store) {
     }
     panic!("no hint of a new run arrived");
 }
+
+/// Checks that a commit whose caller is gone lands completely or not at all, and never after
+/// another driver has taken over. Several runs commit at once, so that their calls share batches.
+#[cfg(feature = "tokio")]
+pub async fn check_dropped_commits(store: impl Store + Clone + 'static) {
+    const COMMITS: u64 = 80;
+    let drive = async |store: &dyn Store, run: String, mut random: u64| {
+        let mut below = move |limit: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % limit
+        };
+        let mut claim = create_held(store, &run).await;
+        for number in 0..COMMITS {
+            let commit = next(&claim, &number.to_be_bytes());
+            let drops = below(2) == 0;
+            if drops {
+                let mut dropped = store.commit(commit.clone());
+                for _ in 0..=below(40) {
+                    let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(dropped.as_mut().poll(cx))).await;
+                    if polled.is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            }
+            if drops && below(3) == 0 {
+                // Another driver continues wherever the run is.
+                let before = claim.run.head;
+                claim = store.claim(forced(&run), lease(&number.to_string())).await.unwrap().pop().unwrap();
+                if claim.run.head > before {
+                    continue;
+                }
+            }
+            store.commit(next(&claim, &number.to_be_bytes())).await.unwrap();
+            claim.run.head += 1;
+        }
+        let rows = store.read(&run, Rows::Range(2..=COMMITS + 9), Parts::Whole).await.unwrap();
+        let bodies: Vec<_> = rows.into_iter().map(|row| row.open(&run).unwrap().body).collect();
+        assert_eq!(bodies, (0..COMMITS).map(|number| number.to_be_bytes().to_vec()).collect::<Vec<_>>(), "{run}");
+    };
+    let drivers = (0..8).map(|run| {
+        let store = store.clone();
+        tokio::spawn(async move { drive(&store, format!("run {run}"), run).await })
+    });
+    for driver in drivers.collect::<Vec<_>>() {
+        driver.await.unwrap();
+    }
+}

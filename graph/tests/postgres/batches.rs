@@ -4,7 +4,7 @@
 
 use crate::common::postgres::{application, connect, fresh_schema, server, store};
 use crate::common::proxy::Proxy;
-use crate::common::{LONG, create_held, forced, holding, lease, next, row};
+use crate::common::{LONG, check_dropped_commits, create_held, forced, holding, lease, next, row};
 use pleach_graph::store::{
     Claim, Commit, Committed, Deadline, Held, MemoryStore, NewMessage, Parts, PostgresStore, Release, Rows, RunStatus, Store,
     StoreError, Timestamp, Wake,
@@ -227,6 +227,11 @@ async fn c10_unanswered_batch_fails_each_commit_and_the_next_one_lands() {
     assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable(_)))), "{answers:?}");
     let answers = at_once(commit_all(&slow, &second)).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c13_dropped_commits_land_completely_or_not_at_all() {
+    check_dropped_commits(store(&fresh_schema().await).await).await;
 }
 
 /// How often the server had to break a deadlock in this database. Sessions report with a delay, and

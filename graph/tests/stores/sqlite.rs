@@ -2,7 +2,7 @@
 //! that can happen to a file.
 #![cfg(all(feature = "conformance", feature = "sqlite"))]
 
-use crate::common::{Folder, create_held, forced, lease, next, noise, queued, ready, row};
+use crate::common::{Folder, check_dropped_commits, create_held, forced, lease, next, noise, queued, ready, row};
 use pleach_core::block_on;
 use pleach_graph::store::{Commit, Held, Parts, Prune, Rows, RunStatus, SqliteStore, Store, StoreError, conformance};
 use std::io::{BufRead as _, BufReader};
@@ -74,6 +74,12 @@ async fn c2_commits_here_and_in_the_writer_thread_do_not_mix() {
             driver.await.unwrap();
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_dropped_commits_land_completely_or_not_at_all() {
+    let folder = Folder::new();
+    check_dropped_commits(SqliteStore::open(folder.file("runs.db")).await.unwrap()).await;
 }
 
 #[tokio::test]
