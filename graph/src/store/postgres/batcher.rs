@@ -15,7 +15,9 @@
 //! 1. Each call gets a result of its own. What a batch cannot decide, its caller does alone: a
 //!    failure of one call costs the others nothing.
 //! 2. While calls wait, there is a runner. A runner that got no answer for [`PATIENCE`] no longer
-//!    counts as one: the next batch does not wait for its answer.
+//!    counts as one: the next batch does not wait for its answer. A call that waits for [`STALL`]
+//!    starts a second runner: nothing polls the first one, because another task blocks its thread or
+//!    its runtime is idle.
 //! 3. A call whose caller is gone is not made, unless its batch has begun.
 //! 4. Nothing is awaited, woken or spawned under the lock.
 
@@ -38,11 +40,14 @@ pub(super) const BYTES_PER_CALL_MAX: usize = 256 << 10;
 /// The largest number of waiting calls.
 const WAITING_MAX: usize = 65_536;
 
-/// The number of runners at a time.
+/// The number of runners at a time, besides one that relieves them.
 const RUNNERS_MAX: usize = 1;
 
 /// A batch without an answer for this long does not delay the next one.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// A runner that does not take a call for this long is not polled.
+const STALL: Duration = Duration::from_millis(500);
 
 /// What a batch says about one of its calls.
 #[derive(Debug)]
@@ -117,7 +122,7 @@ impl<C: Send + Sync + 'static, A: Send + 'static> Batcher<C, A> {
         if bytes > BYTES_PER_CALL_MAX {
             return Turn::ALONE;
         }
-        let answer = {
+        let mut answer = {
             let mut queue = self.lock();
             if queue.direct == 0 && queue.runners == 0 {
                 queue.direct = 1;
@@ -137,12 +142,31 @@ impl<C: Send + Sync + 'static, A: Send + 'static> Batcher<C, A> {
             }
             answer
         };
-        match answer.await {
+        let answer = match tokio::time::timeout(STALL, &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.relieve(call);
+                answer.await
+            }
+        };
+        match answer {
             Ok(CallResult::Done(answer)) => Turn::Over(Ok(answer)),
             Ok(CallResult::Failed(error)) => Turn::Over(Err(error)),
             Ok(CallResult::Alone) => Turn::ALONE,
             // The runner was dropped with its runtime.
             Ok(CallResult::Lost) | Err(_) => Turn::Alone { is_repeated: true, place: None },
+        }
+    }
+
+    /// Starts a second runner if no runner has taken the call.
+    fn relieve(self: &Arc<Self>, call: &Arc<C>) {
+        let mut queue = self.lock();
+        let waits = queue.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.call, call));
+        let starts = waits && queue.runners <= RUNNERS_MAX;
+        queue.runners += usize::from(starts);
+        drop(queue);
+        if starts {
+            Runner::start(self);
         }
     }
 }

@@ -276,6 +276,36 @@ fn c13_calls_outlive_the_runtime_of_their_batch() {
     drop(place);
 }
 
+#[test]
+fn c13_calls_do_not_depend_on_the_thread_of_their_runner() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mine, other) = (runtime(), runtime());
+    let Held { batcher, made, release } = held();
+    let Turn::Alone { place, .. } = mine.block_on(batcher.turn(&Arc::new(0), 1)) else { panic!("nothing is under way") };
+    // The runner belongs to a thread that is busy from now on.
+    let first = other.block_on(async {
+        let first = start(&batcher, 1);
+        yield_now().await;
+        first
+    });
+    let second = mine.block_on(async {
+        let second = start(&batcher, 2);
+        let release_all = async {
+            loop {
+                release.notify_one();
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            second = second => second.ok().flatten(),
+            () = release_all => None,
+            () = tokio::time::sleep(Duration::from_secs(60)) => None,
+        }
+    });
+    assert_eq!(second, Some(2), "it does not wait for the other thread");
+    drop((first, place, made));
+}
+
 #[tokio::test]
 async fn c13_waiting_calls_are_bounded() {
     let Held { batcher, made, .. } = held();

@@ -2,7 +2,8 @@
 //!
 //! - A worker of a multi-thread Tokio runtime may: Tokio first gives its other tasks to another
 //!   thread.
-//! - The thread that runs the main future of such a runtime may: nothing else runs on it.
+//! - The thread that runs the main future of such a runtime may: nothing else runs on it, unless it
+//!   drives a `LocalSet` or another executor, whose tasks then wait.
 //! - Any other thread may not. It may have other tasks, as a current-thread runtime has.
 
 pub(super) use known::may_block;
