@@ -1,5 +1,5 @@
-//! A model of plain runs: random graphs run in a [`PlainRun`], and from the start in an engine. Both
-//! must visit the same nodes in the same order, with the same tokens, and end alike.
+//! A model of plain runs: random graphs run in a [`PlainRun`], and from the start in an engine.
+//! Both must visit the same nodes in the same order, with the same tokens, and end alike.
 
 use crate::engine::{PlainPoll, PlainRun, STEPS_PER_POLL_MAX, VisitLimits};
 use crate::error::Outcome;

@@ -16,8 +16,8 @@
 //!    failure of one call costs the others nothing.
 //! 2. While calls wait, there is a runner. A runner that got no answer for [`PATIENCE`] no longer
 //!    counts as one: the next batch does not wait for its answer. A call that waits for [`STALL`]
-//!    starts a second runner: nothing polls the first one, because another task blocks its thread or
-//!    its runtime is idle.
+//!    starts a second runner: nothing polls the first one, because another task blocks its thread
+//!    or its runtime is idle.
 //! 3. A call whose caller is gone is not made, unless its batch has begun.
 //! 4. Nothing is awaited, woken or spawned under the lock.
 

@@ -283,10 +283,10 @@ fn c13_calls_do_not_depend_on_the_thread_of_their_runner() {
     let Held { batcher, made, release } = held();
     let Turn::Alone { place, .. } = mine.block_on(batcher.turn(&Arc::new(0), 1)) else { panic!("nothing is under way") };
     // The runner belongs to a thread that is busy from now on.
-    let first = other.block_on(async {
-        let first = start(&batcher, 1);
+    let mut first = None;
+    other.block_on(async {
+        first = Some(start(&batcher, 1));
         yield_now().await;
-        first
     });
     let second = mine.block_on(async {
         let second = start(&batcher, 2);
