@@ -324,10 +324,10 @@ impl<M: Send + 'static, T, Q> Ask<'_, M, T, Q> {
             self.to.any().mailbox().withdraw(key, &mut None::<M>);
         }
         if self.to.any().is_reserved() {
-            if let Some(slot) = &self.slot {
+            details.end_edge();
+            if let Some(slot) = self.slot.take() {
                 slot.end();
             }
-            details.end_edge();
             details.timeout = AskTimeout::default();
             self.to.any().give_back(details);
         }

@@ -13,6 +13,7 @@ use crate::base::lock::Lock;
 use crate::base::sync::{Arc, unsize};
 use crate::base::wakers;
 use crate::tree::current;
+use crate::tree::waits;
 use crate::tree::waits::Unanswered;
 use crate::tree::waits::ask_error::AskError;
 use core::fmt;
@@ -79,13 +80,17 @@ impl<T: Send + 'static> Reply<T> {
         // `self` no longer has a slot, so its drop would do nothing.
         core::mem::forget(self);
         if let Some(slot) = slot {
-            slot.settle(AnswerState::Answered(answer));
+            let asker = slot.settle(AnswerState::Answered(answer));
+            // A reserved slot must be free before the asker runs and asks again.
+            drop(slot);
+            wakers::wake_each(asker);
         }
     }
 
     /// Returns true if the asker no longer waits for the answer.
     pub fn is_closed(&self) -> bool {
-        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) == 1 + usize::from(slot.is_reserved))
+        // The list of reserved slots ends with the actor, which may be before the reply.
+        self.slot.as_ref().is_none_or(|slot| Arc::strong_count(slot) <= 1 + usize::from(slot.is_reserved))
     }
 }
 
@@ -99,7 +104,7 @@ impl<T: Send + 'static> Drop for Reply<T> {
             None => Some(slot),
         };
         if let Some(slot) = not_kept {
-            slot.answer(AskError::Dropped);
+            waits::end_ask(slot, AskError::Dropped);
         }
     }
 }
@@ -111,8 +116,8 @@ impl<T: Send + 'static> fmt::Debug for Reply<T> {
 }
 
 impl<T: Send + 'static> Unanswered for ReplySlot<T> {
-    fn answer(&self, why: AskError) {
-        self.settle(AnswerState::Failed(why));
+    fn answer(&self, why: AskError) -> Option<Waker> {
+        self.settle(AnswerState::Failed(why))
     }
 
     fn is_open(&self) -> bool {
@@ -165,15 +170,14 @@ impl<T> ReplySlot<T> {
         drop(unused);
     }
 
+    /// Returns the waker of the asker, to be woken.
     #[inline]
-    fn settle(&self, answer: AnswerState<T>) {
+    fn settle(&self, answer: AnswerState<T>) -> Option<Waker> {
         let before = self.state.with(|state| match state {
             AnswerState::Waiting(_) => core::mem::replace(state, answer),
             _ => answer,
         });
-        if let AnswerState::Waiting(waker) = before {
-            wakers::wake_each(Some(waker));
-        }
+        if let AnswerState::Waiting(waker) = before { Some(waker) } else { None }
     }
 
     #[inline]

@@ -31,7 +31,7 @@ impl System {
     /// the future of [`Context::sleep`](crate::Context::sleep). Listeners, snapshots, the end of a
     /// member, escalation, and restarts of several children together allocate too.
     ///
-    /// With `std` all limits are the same, but tables allocate.
+    /// With `std` all limits are the same, but tables allocate. A further call does nothing.
     ///
     /// # Errors
     /// [`SealError`] if the mailbox of an actor is unbounded or too large. Nothing is sealed then,
@@ -56,6 +56,9 @@ impl System {
     /// ```
     pub fn seal(&self) -> Result<(), SealError> {
         let tree = self.root.node().tree();
+        if tree.seal.is_sealed() {
+            return Ok(());
+        }
         reserve::reserve_all(&(unsize!(Arc::clone(&self.root) => dyn Member)))?;
         current::reserve();
         tree.runtime.reserve();

@@ -23,6 +23,7 @@ mod pool;
 mod pool_restart;
 mod pool_workers;
 mod priorities;
+mod sealed;
 mod send_all;
 mod starting;
 mod stash;

@@ -145,6 +145,17 @@ impl AnyCell {
         self.mailbox.with_attached_if_any(|optional| core::mem::take(&mut optional.unanswered)).unwrap_or_default()
     }
 
+    /// Keeps the memory of a taken list for the next one, unless a reply was dropped meanwhile.
+    #[cold]
+    pub(super) fn keep_unanswered_memory(&self, mut empty: Vec<Arc<dyn Unanswered>>) {
+        self.mailbox.with_attached_if_any(|optional| {
+            if optional.unanswered.is_empty() {
+                core::mem::swap(&mut optional.unanswered, &mut empty);
+            }
+        });
+        drop(empty);
+    }
+
     /// Replaces the time when the stuck handler began, and returns the previous one.
     pub(super) fn set_stuck_since(&self, since: Option<Instant>) -> Option<Instant> {
         self.mailbox.with_attached(|optional| core::mem::replace(&mut optional.stuck_since, since))

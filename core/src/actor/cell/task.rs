@@ -189,7 +189,7 @@ impl AnyTask {
             return Some(StageEnd::Cancelled);
         }
         if word & control::UNANSWERED != 0 {
-            cell.take_unanswered().into_iter().for_each(|reply| reply.answer(AskError::Dropped));
+            cell.answer_all(&AskError::Dropped);
         }
         if word & control::STOP != 0 {
             return Some(StageEnd::Stopped);

@@ -20,7 +20,7 @@ use crate::events::failure::FailureInfo;
 use crate::mailbox::control;
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
-use crate::tree::{current, node};
+use crate::tree::{current, node, waits};
 use alloc::borrow::Cow;
 use core::task::{Poll, Waker};
 
@@ -223,7 +223,11 @@ impl AnyCell {
     }
 
     #[cold]
-    fn answer_all(&self, why: &AskError) {
-        self.take_unanswered().into_iter().for_each(|reply| reply.answer(why.clone()));
+    pub(super) fn answer_all(&self, why: &AskError) {
+        let mut unanswered = self.take_unanswered();
+        unanswered.drain(..).for_each(|reply| waits::end_ask(reply, why.clone()));
+        if self.is_reserved() {
+            self.keep_unanswered_memory(unanswered);
+        }
     }
 }

@@ -24,6 +24,7 @@ pub(crate) use crate::tree::waits::edges::Awaited;
 
 use crate::base::sorted::SortedSet;
 use crate::base::sync::Arc;
+use crate::base::wakers;
 use crate::base::work_count;
 use crate::events::event::{Event, EventKinds, Lint};
 use crate::ids::path::ActorPath;
@@ -33,14 +34,22 @@ use crate::tree::node::Node;
 use crate::tree::waits::ask_error::AskError;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::task::Waker;
 
 /// An ask whose `Reply` was dropped without an answer.
 pub(crate) trait Unanswered: Send + Sync {
-    /// Completes the ask with this error.
-    fn answer(&self, why: AskError);
+    /// Completes the ask with this error. Returns the waker of the asker, to be woken.
+    fn answer(&self, why: AskError) -> Option<Waker>;
 
     /// Returns whether the ask is still unanswered.
     fn is_open(&self) -> bool;
+}
+
+/// Ends an ask without an answer. Its slot is free before the asker runs.
+pub(crate) fn end_ask(ask: Arc<dyn Unanswered>, why: AskError) {
+    let asker = ask.answer(why);
+    drop(ask);
+    wakers::wake_each(asker);
 }
 
 /// A wait of a member for `target`.
@@ -188,7 +197,7 @@ fn break_cycles_at(one: &Arc<dyn Member>, next: &mut Vec<Arc<dyn Member>>) {
                 && edge.is_open()
                 && let Some(cycle) = WaitCycle::find_ask_cycle(one, &edge)
             {
-                ask.answer(AskError::Cycle(cycle.paths()));
+                wakers::wake_each(ask.answer(AskError::Cycle(cycle.paths())));
             }
             if edge.is_open() {
                 next.push(Arc::clone(&edge.target));
