@@ -7,7 +7,7 @@
 
 use pleach_core::{
     Actor, ActorRef, AskError, Context, Dispatcher, Event, EventKinds, ExponentialBackoff, Health, HealthReason, Instant,
-    Limit, Lint, Mailbox, OneForOne, Props, Refusal, Reply, SealError, SendError, SupervisorDirective, System,
+    Limit, Lint, Mailbox, OneForOne, Props, Refusal, Reply, SendError, SupervisorDirective, System,
 };
 use std::alloc::{GlobalAlloc, Layout, System as Heap};
 use std::cell::Cell;
@@ -83,6 +83,23 @@ enum Work {
     Handled(Reply<u32>),
     Incarnation(Reply<u32>),
     Text(Reply<String>),
+    FailTo(Reply<u32>),
+    Ignore(Reply<u32>),
+}
+
+/// Handles nothing before its gate is open.
+struct Gated(Arc<AtomicU32>);
+
+impl Actor for Gated {
+    type Msg = u64;
+    type Error = Infallible;
+
+    async fn handle(&mut self, _: u64, cx: &mut Context<Self>) -> Result<(), Infallible> {
+        while self.0.load(Ordering::Relaxed) == 0 {
+            cx.sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
 }
 
 /// Works, beats with a timer, and fails when a message says so. Its hooks run at each restart.
@@ -115,6 +132,8 @@ impl Actor for Worker {
             Work::Handled(reply) => reply.send(self.handled),
             Work::Incarnation(reply) => reply.send(cx.incarnation()),
             Work::Text(reply) => reply.send("text".into()),
+            Work::FailTo(_reply) => return Err(Broken),
+            Work::Ignore(_reply) => {}
         }
         Ok(())
     }
@@ -285,39 +304,6 @@ fn d3_sealed_system_refuses_what_was_not_reserved() {
     assert!(board.system.counts().is_settled());
 }
 
-#[test]
-fn d3_seal_names_the_actor_with_an_unbounded_mailbox() {
-    let _alone = alone_on_the_core();
-    let sim = Dispatcher::seeded(1);
-    let system = System::builder("board", sim.runtime()).build().unwrap();
-    let props = |mailbox| Props::from_fn(|| (), |(), ()| Ok::<(), Broken>(())).mailbox(mailbox);
-    let unbounded = system.spawn("unbounded", props(Mailbox::unbounded())).unwrap();
-    assert_eq!(system.seal(), Err(SealError::UnboundedMailbox { path: unbounded.path() }));
-    let asked = system
-        .spawn(
-            "asked",
-            Props::from_fn(
-                || (),
-                |(), reply: Reply<u32>| {
-                    reply.send(7);
-                    Ok::<(), Broken>(())
-                },
-            ),
-        )
-        .unwrap();
-    assert!(system.seal().is_err());
-    assert_eq!(sim.simulate(asked.ask(|reply| reply)).unwrap().unwrap(), 7, "nothing is limited yet");
-    asked.stop();
-    assert!(!system.is_sealed() && system.spawn("later", props(Mailbox::bounded(1))).is_ok());
-    unbounded.stop();
-    sim.drain_ready();
-    let large = system.spawn("large", props(Mailbox::bounded(5_000))).unwrap();
-    assert!(matches!(system.seal(), Err(SealError::MailboxTooLarge { path, capacity: 5_000, .. }) if path == large.path()));
-    large.stop();
-    sim.drain_ready();
-    assert_eq!(system.seal(), Ok(()));
-}
-
 /// All overflow rules and priorities, filled to the brim many times.
 #[test]
 fn d3_full_mailboxes_of_a_sealed_system_allocate_nothing() {
@@ -356,5 +342,56 @@ fn d3_full_mailboxes_of_a_sealed_system_allocate_nothing() {
         if cfg!(not(feature = "std")) {
             assert_eq!(allocated, 0, "{mailbox:?}");
         }
+    }
+}
+
+/// Asks that fail, are dropped by the actor, or time out.
+#[test]
+fn d3_asks_without_an_answer_allocate_nothing_in_a_sealed_system() {
+    let _alone = alone_on_the_core();
+    let board = board(None);
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    let allocated = allocations(|| {
+        for round in 0..100 {
+            let begin = Instant::after_start(Duration::from_millis(20) * round);
+            let mut failed = pin!(board.worker.ask(Work::FailTo));
+            let mut dropped = pin!(board.worker.ask(Work::Ignore));
+            assert!(failed.as_mut().poll(&mut cx).is_pending() && dropped.as_mut().poll(&mut cx).is_pending());
+            board.sim.run_until_time(begin + Duration::from_millis(5));
+            assert!(matches!(failed.as_mut().poll(&mut cx), Poll::Ready(Err(AskError::Failed(_)))));
+            assert!(matches!(dropped.as_mut().poll(&mut cx), Poll::Ready(Err(AskError::Dropped))));
+            board.sim.run_until_time(begin + Duration::from_millis(20));
+        }
+    });
+    assert!(board.system.refusals().is_empty());
+    if cfg!(not(feature = "std")) {
+        assert_eq!(allocated, 0);
+    }
+}
+
+/// The actor keeps the small batch that it is working on, and its mailbox fills up meanwhile.
+#[test]
+fn d3_an_actor_that_is_busy_when_its_system_is_sealed_allocates_nothing() {
+    let _alone = alone_on_the_core();
+    let sim = Dispatcher::seeded(1);
+    let system = System::builder("board", sim.runtime()).build().unwrap();
+    let gate = Arc::new(AtomicU32::new(0));
+    let opened = Arc::clone(&gate);
+    let props = Props::new(move || Gated(Arc::clone(&opened))).mailbox(Mailbox::bounded(64));
+    let actor = system.spawn("actor", props).unwrap();
+    sim.drain_ready();
+    (0..3).for_each(|_| actor.tell(1).unwrap());
+    sim.drain_ready();
+    system.seal().unwrap();
+    let allocated = allocations(|| {
+        for round in 1..=10 {
+            (0..60).for_each(|_| actor.tell(1).unwrap());
+            gate.store(1, Ordering::Relaxed);
+            sim.run_until_time(Instant::after_start(Duration::from_millis(10) * round));
+        }
+    });
+    assert_eq!(actor.counts().handled, 603);
+    if cfg!(not(feature = "std")) {
+        assert_eq!(allocated, 0);
     }
 }

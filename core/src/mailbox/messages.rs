@@ -223,9 +223,11 @@ impl<M: Send + 'static> MessageStore for Messages<M> {
 
     fn take_batch(&mut self, batch: &mut dyn Batch, last_batch_len: &mut u16) -> Taken {
         let Some(batch) = batch.as_any_mut().downcast_mut::<Vec<M>>() else { return Taken::Nothing };
-        if batch.capacity() == 0
-            && let Some(reserved) = self.cold.as_mut().and_then(|cold| cold.reserved.as_mut())
+        if let Some(reserved) = self.cold.as_mut().and_then(|cold| cold.reserved.as_mut())
+            && batch.capacity() < reserved.capacity()
         {
+            // The first batch since the system was sealed. An earlier one, of an actor that was
+            // busy then, has no room for all messages.
             core::mem::swap(batch, reserved);
         }
         if self.cold.is_some() && self.take_batch_cold(batch) {
