@@ -10,6 +10,7 @@ use crate::mailbox::send_error::SendError;
 use alloc::collections::VecDeque;
 use core::error::Error;
 use core::fmt;
+use core::iter::Fuse;
 
 /// The most messages that are taken from the iterator at once, by number and by size.
 const PART_LEN_MAX: usize = 64;
@@ -79,7 +80,8 @@ impl<I: Iterator> Error for Unsent<I> {}
 /// The messages that were not sent yet: the part taken from the iterator, and the iterator.
 struct Rest<I: Iterator> {
     part: VecDeque<I::Item>,
-    messages: I,
+    /// Fused, because a part that ends at the end of the iterator is followed by one more look.
+    messages: Fuse<I>,
 }
 
 impl<I: Iterator> Rest<I> {
@@ -91,7 +93,7 @@ impl<I: Iterator> Rest<I> {
     };
 
     fn of(messages: I) -> Self {
-        Self { part: VecDeque::new(), messages }
+        Self { part: VecDeque::new(), messages: messages.fuse() }
     }
 
     /// Takes the next part if the last one is used up. Returns false at the end.
@@ -106,7 +108,8 @@ impl<I: Iterator> Rest<I> {
 impl<M: Send + 'static> ActorRef<M> {
     /// Sends many messages in their order, without waiting. It is faster than a
     /// [`tell`](Self::tell) for each and has the same effect: messages of other senders may come in
-    /// between, and the overflow rule of a full mailbox decides for each message.
+    /// between, and the overflow rule of a full mailbox decides for each message. It takes up to 64
+    /// messages from the iterator before it sends them.
     ///
     /// # Errors
     /// Stops at the first message that is not accepted, with the errors of [`tell`](Self::tell).
@@ -126,7 +129,7 @@ impl<M: Send + 'static> ActorRef<M> {
 
     /// Sends many messages in their order and waits for room. It is faster than a
     /// [`send`](Self::send) for each and has the same effect: messages of other senders may come in
-    /// between.
+    /// between. It takes up to 64 messages from the iterator before it sends them.
     ///
     /// Cancel safety: dropping the future before it is ready drops the messages that were not
     /// accepted. The accepted ones are handled.

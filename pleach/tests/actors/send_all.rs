@@ -130,3 +130,19 @@ fn a20_panic_of_the_iterator_breaks_nothing() {
     assert_eq!(handled, (0..sent).chain([1_000]).collect::<Vec<_>>());
     assert!(actor.counts().is_settled());
 }
+
+/// As a loop does, it stops at the first `None`, and does not look again.
+#[test]
+fn a20_an_iterator_that_continues_after_its_end_has_ended() {
+    let sim = Sim::new(0);
+    let system = sim.system("s");
+    let (actor, handled) = logging(&system, "a", Mailbox::default());
+    let mut n = 0;
+    let messages = std::iter::from_fn(|| {
+        n += 1;
+        (n % 3 != 0 && n < 100).then_some(n)
+    });
+    actor.tell_all(messages).unwrap();
+    sim.settle();
+    assert_eq!(logged(&handled), [1, 2]);
+}
