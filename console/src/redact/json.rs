@@ -227,15 +227,20 @@ impl Edits {
     }
 
     /// Returns the text with all replacements. Spans do not overlap.
-    pub(super) fn apply(mut self, text: &str) -> String {
+    pub(super) fn apply(self, text: &str) -> String {
+        self.apply_in(text, 0..text.len())
+    }
+
+    /// Returns a part of the text with all replacements, which are all in it.
+    pub(super) fn apply_in(mut self, text: &str, part: Range<usize>) -> String {
         self.0.sort_by_key(|(span, _)| span.start);
-        let (mut edited, mut at) = (String::with_capacity(text.len()), 0);
+        let (mut edited, mut at) = (String::with_capacity(part.len()), part.start);
         for (span, by) in self.0 {
             edited.push_str(&text[at..span.start]);
             edited.push_str(&by);
             at = span.end;
         }
-        edited.push_str(&text[at..]);
+        edited.push_str(&text[at..part.end]);
         edited
     }
 }

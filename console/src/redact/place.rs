@@ -63,13 +63,32 @@ impl Redaction {
         items.iter().map(|item| places.next(item.text())).collect()
     }
 
+    /// Returns the place of one item, which only the item before it can name.
+    fn item_place(&self, items: &[Node], list: Place, at: usize) -> Place {
+        let mut places = Items::new(self, list, items.len());
+        if let Some(before) = at.checked_sub(1) {
+            places.next(items[before].text());
+        }
+        places.next(items[at].text())
+    }
+
     /// Returns the place of each member of an object.
     pub(super) fn member_places(&self, object: &Node) -> Vec<Place> {
         let Kind::Object(members) = &object.kind else { return Vec::new() };
+        let is_secret = self.secret_members(object);
+        members.iter().map(|member| Place::member(is_secret(&member.key))).collect()
+    }
+
+    /// Returns the place of the member with this key.
+    fn member_place(&self, object: &Node, key: &str) -> Place {
+        Place::member(self.secret_members(object)(key))
+    }
+
+    /// Returns what tells which members of an object are secret.
+    fn secret_members(&self, object: &Node) -> impl Fn(&str) -> bool {
         let text = |name: &str| object.member(name).and_then(Node::text);
         let (is_labelled, is_pointed) = (self.labels(&text), self.points(&text));
-        let is_secret = |key: &str| self.is_secret(key) || is_hidden(key, is_labelled, is_pointed);
-        members.iter().map(|member| Place::member(is_secret(&member.key))).collect()
+        move |key| self.is_secret(key) || is_hidden(key, is_labelled, is_pointed)
     }
 
     /// Returns the entries of the object or array at `span` of valid JSON: each with its decoded
@@ -152,11 +171,11 @@ impl Places<'_> {
                 _ if place.is_secret => None,
                 Kind::Object(members) => {
                     let at = members.iter().rposition(|member| member.key == step);
-                    at.map(|at| (&members[at].value, self.rules.member_places(node)[at]))
+                    at.map(|at| (&members[at].value, self.rules.member_place(node, &step)))
                 }
                 Kind::Array(items) => {
-                    let at = items.iter().enumerate().position(|(number, _)| number.to_string() == step);
-                    at.map(|at| (&items[at], self.rules.item_places(&items[..items.len().min(at + 3)], place)[at]))
+                    let at = step.parse().ok().filter(|at: &usize| *at < items.len() && at.to_string() == step);
+                    at.map(|at| (&items[at], self.rules.item_place(items, place, at)))
                 }
                 _ => None,
             };

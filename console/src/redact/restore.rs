@@ -13,6 +13,7 @@ use super::place::Place;
 use super::rules::Redaction;
 use super::values::hides;
 use crate::failure::Failure;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 impl Redaction {
@@ -86,16 +87,13 @@ impl Restoring<'_> {
     fn object(&mut self, edited: &Node, stored: &Node, pointer: &str) -> Result<(), Failure> {
         let (Kind::Object(members), Kind::Object(originals)) = (&edited.kind, &stored.kind) else { return Ok(()) };
         let (places, stored_places) = (self.rules.member_places(edited), self.rules.member_places(stored));
+        let stored_at = self.members_by_key(originals);
         for (member, place) in members.iter().zip(places) {
             let below = format!("{pointer}/{}", member.key.replace('~', "~0").replace('/', "~1"));
             if !member.key.contains(MARK) && !has_mark(&member.value) {
                 continue;
             }
-            let hidden = |original: &Member| self.rules.string_in(&original.key, 0);
-            let same = |original: &Member| original.key == member.key || hidden(original) == member.key;
-            let Some(number) = only(originals.iter().enumerate().filter(|(_, original)| same(original))) else {
-                return Err(refused(&below));
-            };
+            let Some(number) = stored_at.get(member.key.as_str()).copied().flatten() else { return Err(refused(&below)) };
             let original = &originals[number];
             if original.key != member.key {
                 self.edits.replace(&member.key_span, quoted(&original.key));
@@ -112,9 +110,12 @@ impl Restoring<'_> {
         let shown: Vec<String> =
             originals.iter().zip(&original_places).map(|(original, place)| self.shown(original, *place)).collect();
         let edited: Vec<String> = items.iter().map(|item| canonical(self.edited, item)).collect();
-        let mut found_at: HashMap<&str, Vec<usize>> = HashMap::new();
+        let raw = |source: usize| &self.stored[originals[source].span.clone()];
+        // The first of the stored items that look the same, and whether they are the same.
+        let mut found_at: HashMap<&str, (usize, bool)> = HashMap::new();
         for (number, shown) in shown.iter().enumerate() {
-            found_at.entry(shown).or_default().push(number);
+            let (first, is_same) = found_at.entry(shown).or_insert((number, true));
+            *is_same &= raw(*first) == raw(number);
         }
         let is_same_len = items.len() == originals.len();
         let changed = edited.iter().zip(&shown).filter(|(edited, shown)| edited != shown).count();
@@ -128,22 +129,38 @@ impl Restoring<'_> {
                 continue;
             }
             let below = format!("{pointer}/{number}");
-            let found = found_at.get(edited[number].as_str()).map(Vec::as_slice).unwrap_or_default();
-            let raw = |source: &usize| &self.stored[originals[*source].span.clone()];
-            let source = if is_same_len && found.contains(&number) {
+            let found = found_at.get(edited[number].as_str());
+            let source = if is_same_len && shown[number] == edited[number] {
                 Some(number)
             } else {
-                found.first().copied().filter(|first| found.iter().all(|other| raw(other) == raw(first)))
+                found.filter(|(_, is_same)| *is_same).map(|(first, _)| *first)
             };
             match source {
                 Some(source) if has_same_owner(number, source) => self.give_back(item, &originals[source])?,
-                None if found.is_empty() && is_same_len && changed == 1 => {
+                None if found.is_none() && is_same_len && changed == 1 => {
                     self.node(item, &originals[number], (item_places[number], original_places[number]), &below)?;
                 }
                 _ => return Err(refused(&below)),
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of each stored member by its key, and by its key as the person saw it.
+    /// `None`: there are several.
+    fn members_by_key<'n>(&self, originals: &'n [Member]) -> HashMap<Cow<'n, str>, Option<usize>> {
+        let mut found_at = HashMap::new();
+        let mut add = |key: Cow<'n, str>, number| {
+            found_at.entry(key).and_modify(|known| *known = None).or_insert(Some(number));
+        };
+        for (number, original) in originals.iter().enumerate() {
+            let hidden = self.rules.string_in(&original.key, 0);
+            if hidden != original.key {
+                add(hidden.into(), number);
+            }
+            add(original.key.as_str().into(), number);
+        }
+        found_at
     }
 
     /// Returns a stored part as the person saw it.
@@ -154,12 +171,6 @@ impl Restoring<'_> {
             _ => shown,
         }
     }
-}
-
-/// Returns the one place, if there is one.
-fn only<T>(mut found: impl Iterator<Item = (usize, T)>) -> Option<usize> {
-    let first = found.next()?.0;
-    found.next().is_none().then_some(first)
 }
 
 /// Returns whether a part contains the mark.

@@ -7,6 +7,8 @@ use super::{MARK, Redaction};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SECRET: &str = "hunter2canary";
 
@@ -446,4 +448,23 @@ proptest! {
             prop_assert!(!shown.contains(SECRET), "{}", shown);
         }
     }
+}
+
+/// Restoring looks at each key once, also if all of them have marks.
+#[test]
+fn k7_many_marks_are_restored_in_one_pass() {
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&looks);
+    let rules = Redaction::new().text(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        None
+    });
+    let members: Vec<String> = (0..300).map(|n| format!("\"a{n}_token\":\"s{n}\"")).collect();
+    let stored = format!("{{{},\"list\":[\"token=a\",\"token=b\"]}}", members.join(","));
+    let shown = rules.string(&stored);
+    assert!(!shown.contains("\"s0\"") && !shown.contains("token=a"), "{shown}");
+    looks.store(0, Ordering::Relaxed);
+    assert_eq!(rules.restore(&shown, &stored).unwrap(), stored);
+    let looks = looks.load(Ordering::Relaxed);
+    assert!(looks <= 1_000, "{looks} looks at 303 keys");
 }

@@ -106,10 +106,7 @@ impl Redaction {
     pub(super) fn node_text(&self, text: &str, node: &Node, place: Place, layer: usize) -> String {
         let mut edits = Edits::default();
         self.node(text, node, place, layer, &mut edits);
-        let span = node.span.clone();
-        let edited = edits.apply(text);
-        let after = text.len() - span.end;
-        edited[span.start..edited.len() - after].to_string()
+        edits.apply_in(text, node.span.clone())
     }
 
     fn node(&self, text: &str, node: &Node, place: Place, layer: usize, edits: &mut Edits) {
