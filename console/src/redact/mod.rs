@@ -8,6 +8,7 @@
 //! | `place` | what is known of a value from where it stands: its key, label, or the argument before it |
 //! | `large` | redaction of JSON texts of any length, piece by piece |
 //! | `text` | redaction of other texts: `key=value`, `Bearer …`, URLs with passwords, private keys |
+//! | `embedded` | redaction of JSON within other texts |
 //! | `restore` | gives redacted values back to an edited state |
 //!
 //! Invariants:
@@ -16,6 +17,7 @@
 //!    digits.
 //! 3. Restoring an unchanged redacted state gives the stored state.
 
+mod embedded;
 mod json;
 mod large;
 mod place;

@@ -34,7 +34,7 @@ fn k7_secrets_in_plain_texts_are_hidden() {
         ("https://api/x?token=hunter2canary&page=2", "https://api/x?token=[redacted]&page=2"),
         ("bad body {\"password\":\"hunter2canary\",\"n\":1} at 3", "bad body {\"password\":\"[redacted]\",\"n\":1} at 3"),
         (r#"bad {\"password\":\"hunter2\\\"canary\",\"n\":1}"#, r#"bad {\"password\":\"[redacted]\",\"n\":1}"#),
-        ("bad {\"secret\":{\"a\":[\"hunter2canary\"]},\"n\":1}", "bad {\"secret\":[redacted],\"n\":1}"),
+        ("bad {\"secret\":{\"a\":[\"hunter2canary\"]},\"n\":1}", "bad {\"secret\":\"[redacted]\",\"n\":1}"),
         ("password=\"hunter2\\\"canary\" x", "password=\"[redacted]\" x"),
         ("[(\"x-api-key\", \"hunter2canary\"), (\"host\", \"h\")]", "[(\"x-api-key\", \"[redacted]\"), (\"host\", \"h\")]"),
         (r#"(\"token\",\"hunter2canary\")"#, r#"(\"token\",\"[redacted]\")"#),

@@ -114,8 +114,8 @@ fn bearer(rest: &str, word: usize) -> Option<std::ops::Range<usize>> {
     (len > 0 && !is_prose).then_some(start..start + len)
 }
 
-/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`, `-key value`, `"key", "value"`: the
-/// value.
+/// `key=value`, `key: value`, `"key":"value"`, `key => value`, `--key value`, `-key value`,
+/// `"key", "value"`, `"key", "value": "…"`: the value.
 fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops::Range<usize>> {
     let mut at = word.len();
     let skip = |at: usize, skipped: &[char]| at + rest[at..].find(|c| !skipped.contains(&c)).unwrap_or(rest.len() - at);
@@ -130,8 +130,12 @@ fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops:
         separator + 1
     } else if word.starts_with('-') && separator > at && !after.starts_with('-') {
         separator
-    } else if after.starts_with(',') && is_quoted(rest, word, before) && is_text(after[1..].trim_start()) {
-        separator + 1
+    } else if after.starts_with(',') && is_quoted(rest, word, before) {
+        match labelled(after) {
+            Some(len) => separator + len,
+            None if word.starts_with('-') || is_text(after[1..].trim_start()) => separator + 1,
+            None => return None,
+        }
     } else {
         return None;
     };
@@ -146,6 +150,15 @@ fn value_after(rest: &str, word: &str, before: Option<char>) -> Option<std::ops:
 fn is_quoted(rest: &str, word: &str, before: Option<char>) -> bool {
     let after = rest[word.len()..].trim_start_matches('\\').chars().next();
     after == before && matches!(before, Some('"' | '\'' | '`'))
+}
+
+/// `, "value":`, `, value:` after a label: returns where its value begins.
+fn labelled(after: &str) -> Option<usize> {
+    let is_quote = |c: char| matches!(c, '"' | '\'' | '`' | '\\');
+    let key = after[1..].trim_start().trim_start_matches(is_quote);
+    let rest = key.strip_prefix("value").or_else(|| key.strip_prefix("text"))?;
+    let value = rest.trim_start_matches(is_quote).trim_start().strip_prefix(':')?;
+    Some(after.len() - value.len())
 }
 
 /// Returns whether a quoted text begins here, also as in `b"…"` and `Some("…")`.
@@ -202,7 +215,7 @@ fn closing_quote(rest: &str, start: usize, quote: char, outer: usize) -> Option<
 }
 
 /// Returns where the bracket at `open` is closed, or the end.
-fn closing_bracket(rest: &str, open: usize) -> usize {
+pub(super) fn closing_bracket(rest: &str, open: usize) -> usize {
     let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
     for (at, byte) in rest.bytes().enumerate().skip(open) {
         if is_escaped {

@@ -98,7 +98,7 @@ impl Redaction {
                 )
             }
             Parsed::TooDeep => MARK.to_string(),
-            Parsed::Other => self.apply_texts(self.plain_text(text)),
+            Parsed::Other => self.apply_texts(self.plain_text(&self.embedded_json(text, layer))),
         }
     }
 
