@@ -11,8 +11,8 @@ use std::task::Poll;
 
 type Kept = Arc<Mutex<Vec<Reply<u32>>>>;
 
-/// An actor with room for one ask, which keeps all replies.
-fn keeper(system: &ActorSystem) -> (ActorRef<Reply<u32>>, Kept) {
+/// An actor with room for one ask, which keeps all replies and answers none.
+fn silent(system: &ActorSystem) -> (ActorRef<Reply<u32>>, Kept) {
     let kept = Kept::default();
     let keeps = Arc::clone(&kept);
     let props = Props::from_fn(
@@ -22,7 +22,7 @@ fn keeper(system: &ActorSystem) -> (ActorRef<Reply<u32>>, Kept) {
             Ok::<(), BoxError>(())
         },
     );
-    (system.spawn("keeper", props.mailbox(Mailbox::bounded(4)).reserve_asks::<u32>(1)).unwrap(), kept)
+    (system.spawn("silent", props.mailbox(Mailbox::bounded(4)).reserve_asks::<u32>(1)).unwrap(), kept)
 }
 
 /// The asker runs on another thread as soon as it is woken. Its next ask finds a free slot.
@@ -44,31 +44,31 @@ async fn d3_a_slot_is_free_before_its_asker_is_woken() {
 fn d3_an_ask_that_has_its_answer_needs_no_slot_any_more() {
     let sim = Sim::new(1);
     let system = sim.system("board");
-    let (keeper, kept) = keeper(&system);
+    let (silent, kept) = silent(&system);
     sim.settle();
     system.seal().unwrap();
-    let mut first = pin!(keeper.ask(|reply| reply));
+    let mut first = pin!(silent.ask(|reply| reply));
     assert!(poll_once(&mut first).is_pending());
-    assert!(matches!(poll_once(&mut keeper.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
+    assert!(matches!(poll_once(&mut silent.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
     sim.settle();
     kept.lock().unwrap().remove(0).send(1);
     assert!(matches!(poll_once(&mut first), Poll::Ready(Ok(1))));
-    assert!(poll_once(&mut keeper.ask(|reply| reply)).is_pending(), "`first` still exists, but is done");
+    assert!(poll_once(&mut silent.ask(|reply| reply)).is_pending(), "`first` still exists, but is done");
 }
 
 #[test]
 fn d3_an_answer_to_a_dropped_ask_reaches_no_later_asker() {
     let sim = Sim::new(1);
     let system = sim.system("board");
-    let (keeper, kept) = keeper(&system);
+    let (silent, kept) = silent(&system);
     sim.settle();
     system.seal().unwrap();
-    assert!(poll_once(&mut keeper.ask(|reply| reply)).is_pending());
+    assert!(poll_once(&mut silent.ask(|reply| reply)).is_pending());
     sim.settle();
     assert!(kept.lock().unwrap()[0].is_closed());
-    assert!(matches!(poll_once(&mut keeper.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
+    assert!(matches!(poll_once(&mut silent.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
     kept.lock().unwrap().remove(0).send(1);
-    let mut second = pin!(keeper.ask(|reply| reply));
+    let mut second = pin!(silent.ask(|reply| reply));
     assert!(poll_once(&mut second).is_pending());
     sim.settle();
     assert!(poll_once(&mut second).is_pending());
@@ -80,28 +80,28 @@ fn d3_an_answer_to_a_dropped_ask_reaches_no_later_asker() {
 fn d3_a_second_seal_changes_nothing() {
     let sim = Sim::new(1);
     let system = sim.system("board");
-    let (keeper, kept) = keeper(&system);
+    let (silent, kept) = silent(&system);
     sim.settle();
     system.seal().unwrap();
-    let mut ask = pin!(keeper.ask(|reply| reply));
+    let mut ask = pin!(silent.ask(|reply| reply));
     assert!(poll_once(&mut ask).is_pending());
     sim.settle();
     system.seal().unwrap();
     assert!(!kept.lock().unwrap()[0].is_closed(), "the asker waits");
-    assert!(matches!(poll_once(&mut keeper.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
+    assert!(matches!(poll_once(&mut silent.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
 }
 
 #[test]
 fn d3_a_reply_that_outlives_its_actor_knows_that_the_asker_is_gone() {
     let sim = Sim::new(1);
     let system = sim.system("board");
-    let (keeper, kept) = keeper(&system);
+    let (silent, kept) = silent(&system);
     sim.settle();
     system.seal().unwrap();
-    assert!(poll_once(&mut keeper.ask(|reply| reply)).is_pending());
+    assert!(poll_once(&mut silent.ask(|reply| reply)).is_pending());
     sim.settle();
-    keeper.stop();
-    drop(keeper);
+    silent.stop();
+    drop(silent);
     sim.settle();
     assert!(kept.lock().unwrap()[0].is_closed());
 }
