@@ -46,7 +46,7 @@ use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::Executor;
 use crate::group::runners::runner::Runner;
-use crate::group::runners::runner_count::RunnersToStart;
+use crate::group::runners::runner_count::{Origin, RunnersToStart, Start};
 use crate::group::runners::scheduler::{NextAction, PollOutcome, Ready, Scheduler};
 use crate::group::state::{Admission, Entry, GroupSettings, GroupState};
 use crate::group::task::BoxedTask;
@@ -103,38 +103,35 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         answer
     }
 
-    /// Starts missing runners, ends the idle runner after the group has ended, and leaves the tree.
+    /// Starts missing runners. After the group has ended, ends the sleeping ones and leaves the tree.
     #[cold]
     fn follow_up(this: &Arc<Self>, busy: bool) {
-        let (to_start, exit, exiting) = this.scheduler.with(|scheduler| {
+        let (RunnersToStart { counted, reserve }, exit) = this.scheduler.with(|scheduler| {
             let to_start = scheduler.runners.request(scheduler.backlog(), busy);
             let exit = scheduler.group.should_exit().then(|| scheduler.group.take_exit());
-            let exiting = exit.as_ref().and_then(|_| scheduler.runners.take_idle());
-            (to_start, exit, exiting)
+            (to_start, exit)
         });
-        let RunnersToStart { idle, new, reserve } = to_start;
-        wakers::wake_each(idle.into_iter().chain(exiting));
-        if new {
-            Self::spawn_runner(this, false);
-        }
-        if reserve {
-            Self::spawn_runner(this, true);
+        for start in counted.into_iter().chain(reserve) {
+            match start {
+                Start::Wake(waker) => wakers::wake_each([waker]),
+                Start::Spawn(role) => this.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(this), role))),
+            }
         }
         if let Some(exit) = exit {
+            Self::wake_idle(this);
             node::leave(&Self::as_member(this), &exit);
         }
     }
 
-    fn spawn_runner(this: &Arc<Self>, is_reserve: bool) {
-        this.node.runtime().spawn(Box::pin(Runner::new(Arc::clone(this), is_reserve)));
+    /// Wakes the sleeping runners of a group that has ended, so that they exit.
+    fn wake_idle(this: &Arc<Self>) {
+        wakers::wake_each(core::iter::from_fn(|| this.scheduler.with(|scheduler| scheduler.runners.take_idle())));
     }
 
     /// Registers a runner that begins to run, and returns its first action.
-    fn begin(this: &Arc<Self>, is_reserve: bool, waker: &Waker) -> NextAction<T> {
+    fn begin(this: &Arc<Self>, origin: Origin, waker: &Waker) -> NextAction<T> {
         Self::with(this, true, |scheduler, _| {
-            if !is_reserve {
-                scheduler.runners.begin(waker);
-            }
+            scheduler.runners.begin(origin);
             scheduler.next_action(false, waker)
         })
     }

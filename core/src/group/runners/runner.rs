@@ -8,6 +8,7 @@ use crate::events::cause::Cause;
 use crate::group::executor;
 use crate::group::executor::{Executor, POLLS_IN_A_ROW_MAX};
 use crate::group::runners::RunnerExecutor;
+use crate::group::runners::runner_count::{Origin, Role};
 use crate::group::runners::scheduler::{NextAction, PollOutcome, RunnerTask};
 use crate::group::task_waker::TaskWaker;
 use crate::tree::current;
@@ -27,14 +28,14 @@ pub(super) struct Runner<T: Send + 'static> {
     executor: Option<Arc<RunnerExecutor<T>>>,
     current: Option<Arc<dyn Member>>,
     spare_waker: Option<TaskWaker<RunnerExecutor<T>>>,
-    /// Whether this is the first poll of a reserve, which is not counted (see `runner_count`).
-    is_reserve: bool,
+    /// Where it was before its next poll (see `runner_count`).
+    origin: Origin,
 }
 
 impl<T: Send + 'static> Runner<T> {
-    pub(super) fn new(executor: Arc<RunnerExecutor<T>>, is_reserve: bool) -> Self {
+    pub(super) fn new(executor: Arc<RunnerExecutor<T>>, role: Role) -> Self {
         let current = Some(unsize!(Arc::clone(&executor) => dyn Member));
-        Self { executor: Some(executor), current, spare_waker: None, is_reserve }
+        Self { executor: Some(executor), current, spare_waker: None, origin: Origin::Spawned(role) }
     }
 }
 
@@ -87,12 +88,15 @@ impl<T: Send + 'static> Future for Runner<T> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { executor: owned, current, spare_waker, is_reserve } = &mut *self;
+        let Self { executor: owned, current, spare_waker, origin } = &mut *self;
         let Some(executor) = &*owned else { return Poll::Ready(()) };
         let inside = current::enter(current, cx.waker());
         let runtime = executor.node().runtime();
-        let (began, mut polls, mut left) = (runtime.now(), 0_u32, POLLS_IN_A_ROW_MAX);
-        let mut next = RunnerExecutor::begin(executor, core::mem::take(is_reserve), cx.waker());
+        let (mut polls, mut left) = (0_u32, POLLS_IN_A_ROW_MAX);
+        let mut next = RunnerExecutor::begin(executor, *origin, cx.waker());
+        // A runner that finds no work needs no clock.
+        let has_work = !matches!(next, NextAction::Park(_) | NextAction::Exit);
+        let began = has_work.then(|| runtime.now());
         let polled = loop {
             let outcome = match next {
                 NextAction::Poll(task) => run(executor, spare_waker, task),
@@ -102,15 +106,19 @@ impl<T: Send + 'static> Future for Runner<T> {
                     PollOutcome::Ended(executor::drop_cancelled(executor, future, number, cause), waker)
                 }
                 NextAction::Yield => {
+                    *origin = Origin::Spawned(Role::Counted);
                     cx.waker().wake_by_ref();
                     break Poll::Pending;
                 }
-                NextAction::Park => break Poll::Pending,
+                NextAction::Park(at) => {
+                    *origin = Origin::Idle(at);
+                    break Poll::Pending;
+                }
                 NextAction::Exit => break Poll::Ready(()),
             };
             polls += 1;
             left = left.saturating_sub(1);
-            if polls.is_power_of_two() && runtime.now().since(began) > TIME_IN_A_ROW_MAX {
+            if polls.is_power_of_two() && began.is_some_and(|began| runtime.now().since(began) > TIME_IN_A_ROW_MAX) {
                 left = 0;
             }
             next = RunnerExecutor::finish_poll(executor, outcome, &mut left, cx.waker());

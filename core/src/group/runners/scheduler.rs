@@ -69,8 +69,8 @@ pub(super) enum NextAction<T> {
     Drop(Box<(RunnerTask<T>, Cause)>),
     /// Lets other runtime tasks run, then continues.
     Yield,
-    /// Sleeps until a task is ready.
-    Park,
+    /// Sleeps until a task is ready, at this index of the idle runners.
+    Park(usize),
     Exit,
 }
 
@@ -125,7 +125,10 @@ impl<T> Scheduler<T> {
         if self.started.is_empty() && self.started.capacity() > RETAINED_CAPACITY_MAX {
             self.started = Slab::new();
         }
-        if self.group.has_ended() || !self.runners.park(waker) { NextAction::Exit } else { NextAction::Park }
+        if self.group.has_ended() {
+            return NextAction::Exit;
+        }
+        self.runners.park(waker).map_or(NextAction::Exit, NextAction::Park)
     }
 
     #[inline]
