@@ -182,6 +182,45 @@ where
     }
 }
 
+#[inline]
 fn look_up(answer: &str, declared: &[DeclaredTarget]) -> Routed {
-    declared.iter().find(|one| *one.name == *answer).map(|one| one.to).ok_or_else(|| answer.to_string())
+    let found = declared.iter().find(|one| is_same_name(&one.name, answer));
+    found.map(|one| one.to).ok_or_else(|| answer.to_string())
+}
+
+/// Compares two names. Most have 4 to 16 bytes, which are two words that may overlap. Comparing the
+/// words takes a third of the time of a call that compares any number of bytes.
+#[inline]
+fn is_same_name(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    a.len() == b.len()
+        && match a.len() {
+            4..=8 => have_same_ends::<4>(a, b),
+            9..=16 => have_same_ends::<8>(a, b),
+            _ => a == b,
+        }
+}
+
+#[inline]
+fn have_same_ends<const N: usize>(a: &[u8], b: &[u8]) -> bool {
+    a.first_chunk::<N>() == b.first_chunk() && a.last_chunk::<N>() == b.last_chunk()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_name;
+
+    #[test]
+    fn names_are_the_same_only_if_all_bytes_are() {
+        for length in 0..40 {
+            let name = "node-".repeat(8)[..length].to_string();
+            assert!(is_same_name(&name, &name.clone()));
+            assert!(!is_same_name(&name, &format!("{name}x")), "{length}: one byte more");
+            for at in 0..length {
+                let mut other = name.clone();
+                other.replace_range(at..=at, "x");
+                assert!(!is_same_name(&name, &other), "{length}: another byte at {at}");
+            }
+        }
+    }
 }

@@ -70,71 +70,72 @@ impl<S: Send + 'static> FastPath<'_, S> {
     /// Runs nodes until the lane arrives, waits, fails or forks, or the next node must not run
     /// here.
     pub(super) fn run(&mut self, lane: &mut Lane<S>, cx: &mut Context<'_>) -> FastPathEnd<S> {
-        let mut state = lane.state.take().expect("a lane before a node has its state");
+        let nodes: &[PlanNode<S>] = &self.plan.nodes;
+        let mut visits_left = self.visits_left(lane);
         loop {
-            let plan_node = &self.plan.nodes[lane.at as usize];
-            if !self.enter(plan_node, lane) {
-                lane.state = Some(state);
+            let plan_node = &nodes[lane.at as usize];
+            if visits_left == 0 || !self.may_run(plan_node) {
                 return FastPathEnd::Stopped;
             }
+            visits_left -= 1;
+            self.count_visit(lane);
+            let state = lane.state.take().expect("a lane before a node has its state");
             let mut work = match &plan_node.call {
                 NodeFn::State(call) => call(state),
                 NodeFn::Context(call) => call(self.context(lane), state),
             };
-            state = match work.as_mut().poll(cx) {
+            let state = match work.as_mut().poll(cx) {
                 Poll::Ready(Ok(state)) => state,
                 Poll::Ready(Err(error)) => return FastPathEnd::Failed(Reason::Error(error)),
                 Poll::Pending => return FastPathEnd::Waits(work),
             };
             drop(work);
+            // Kept in the lane, so that a router that panics does not lose it.
+            lane.state = Some(state);
             let to = match &plan_node.out_edge {
                 OutEdge::To(to) => *to,
-                OutEdge::Choice { route, declared } => {
-                    // Kept in the lane, so that a router that panics does not lose it.
-                    lane.state = Some(state);
-                    let to = match self.route(route, declared, lane) {
-                        Ok(to) => to,
-                        Err(answer) => {
-                            self.counts.next_sequence();
-                            return FastPathEnd::Broke(not_declared(self.name(lane.at), answer, declared));
-                        }
-                    };
-                    state = lane.state.take().expect("a router only reads the state");
-                    to
-                }
-                OutEdge::Fork(_) => {
-                    lane.state = Some(state);
-                    return FastPathEnd::Forks(self.counts.next_sequence());
-                }
+                OutEdge::Choice { route, declared } => match self.route(route, declared, lane) {
+                    Ok(to) => to,
+                    Err(answer) => {
+                        self.counts.next_sequence();
+                        return FastPathEnd::Broke(not_declared(self.name(lane.at), answer, declared));
+                    }
+                },
+                OutEdge::Fork(_) => return FastPathEnd::Forks(self.counts.next_sequence()),
             };
             // The commit, before the next node.
             lane.token.sequence = self.counts.next_sequence();
             match to {
                 Target::Node(node) if to != lane.join => lane.at = node,
-                _ => {
-                    lane.state = Some(state);
-                    return FastPathEnd::Arrived;
-                }
+                _ => return FastPathEnd::Arrived,
             }
         }
     }
 
-    /// Counts a visit of a node. Returns false if the node must not run here.
+    /// Returns how many visits of this lane the limits still allow in this poll.
     #[inline]
-    fn enter(&mut self, plan_node: &PlanNode<S>, lane: &mut Lane<S>) -> bool {
-        let Counts { visits, steps_left, .. } = self.counts;
-        let may_run = match self.graph_cx {
+    fn visits_left(&self, lane: &Lane<S>) -> u64 {
+        let VisitLimits { iterations_max, visits_max } = self.limits;
+        let iterations = iterations_max.saturating_sub(lane.iteration);
+        let visits = visits_max.saturating_sub(self.counts.visits);
+        iterations.min(visits).min(self.counts.steps_left.into())
+    }
+
+    /// Returns whether the node can run here, and the run was not cancelled.
+    #[inline]
+    fn may_run(&self, plan_node: &PlanNode<S>) -> bool {
+        let is_allowed = match self.graph_cx {
             Some(graph_cx) => !graph_cx.run().is_cancelled(),
             None => !plan_node.takes_context,
         };
-        let is_within = lane.iteration < self.limits.iterations_max && *visits < self.limits.visits_max && *steps_left > 0;
-        if !may_run || !is_within || plan_node.options.is_some() {
-            return false;
-        }
+        is_allowed && plan_node.options.is_none()
+    }
+
+    #[inline]
+    fn count_visit(&mut self, lane: &mut Lane<S>) {
         lane.iteration += 1;
-        *visits += 1;
-        *steps_left -= 1;
-        true
+        self.counts.visits += 1;
+        self.counts.steps_left -= 1;
     }
 
     #[inline]
@@ -160,7 +161,7 @@ impl<S: Send + 'static> FastPath<'_, S> {
 
     #[inline]
     fn context(&self, lane: &Lane<S>) -> NodeContext {
-        context_of(self.graph_cx.expect("`enter` rejects a node that takes a context"), lane, None)
+        context_of(self.graph_cx.expect("`may_run` rejects a node that takes a context"), lane, None)
     }
 
     pub(super) fn name(&self, node: u32) -> String {
