@@ -2,9 +2,9 @@
 //!
 //! Proves: G1 (a task is accepted and ends once, or is returned), G2 (a close wakes callers that
 //! wait for the end), G3 (each result goes to one reader, a dropped `next` loses none), G6 (a
-//! cancel ends every task), G10 (a dropped group drops its tasks), G13 (a task in its cancel grace
-//! is woken), and that no wake is lost between the poll and the parking of a task, for runners and
-//! in place.
+//! cancel ends every task), G9 (idle runners are woken for new tasks and at the end), G10 (a
+//! dropped group drops its tasks), G13 (a task in its cancel grace is woken), and that no wake is
+//! lost between the poll and the parking of a task, for runners and in place.
 //!
 //! A thread that calls `run_spawned` is a worker: it runs each runner of the group to its end,
 //! which comes with the end of the group.
@@ -227,6 +227,32 @@ fn loom_g10_drop_against_wake() {
         block_on(any.exited());
         assert_eq!(gone.get(), 1);
         opener.join().unwrap();
+        worker.join().unwrap();
+    });
+}
+
+/// Tasks arrive while runners fall asleep on two workers. Each task runs, and no runner sleeps on
+/// after the end of the group.
+#[test]
+fn loom_g9_idle_runners_against_new_tasks_and_the_end() {
+    explore(|| {
+        let (runtime, group) = group();
+        group.try_go(ready(1)).unwrap();
+        let works = Arc::clone(&runtime);
+        let worker = thread::spawn(move || works.run_spawned());
+        group.try_go(ready(2)).unwrap();
+        let closes = Arc::clone(&group);
+        let feeder = thread::spawn(move || {
+            closes.try_go(ready(4)).unwrap();
+            closes.close();
+            runtime.run_spawned();
+        });
+        let mut sum = 0;
+        while let Some(result) = block_on(group.next()) {
+            sum += result.unwrap();
+        }
+        assert_eq!(sum, 7);
+        feeder.join().unwrap();
         worker.join().unwrap();
     });
 }

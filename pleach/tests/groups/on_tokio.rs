@@ -38,6 +38,30 @@ fn g9_blocking_tasks_use_every_thread() {
     }
 }
 
+/// As above, again and again in one group, whose idle runners are woken instead of spawned.
+#[test]
+fn g9_blocking_tasks_use_every_thread_again() {
+    for count in [2, 4] {
+        let runtime = runtime_with(count);
+        let work = async move {
+            let group = pleach::group::<u32>().unwrap();
+            for _ in 0..50 {
+                let all = Arc::new(Barrier::new(count));
+                for _ in 0..count {
+                    let all = Arc::clone(&all);
+                    group.go(async move { u32::from(all.wait().is_leader()) }).await.unwrap();
+                }
+                let mut leaders = 0;
+                for _ in 0..count {
+                    leaders += group.next().await.unwrap().unwrap();
+                }
+                assert_eq!(leaders, 1);
+            }
+        };
+        runtime.block_on(async { tokio::spawn(work).await.unwrap() });
+    }
+}
+
 /// The task that feeds the group blocks. Meanwhile other threads run the tasks.
 #[test]
 fn g9_tasks_run_while_their_feeder_blocks() {

@@ -6,10 +6,15 @@
 //! ready therefore starts two: the second, a *reserve*, pushes the first out of the slot, to where
 //! an idle worker finds it. That worker does the same. All workers join one after the other, and a
 //! busy group keeps few runners.
-
 //!
 //! A few runners without work sleep instead of exiting. Waking one costs a tenth of spawning one, and
-//! a group with a limit runs out of work again and again.
+//! a group with a limit runs out of work again and again. Each of them has an entry:
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | `Free` | `Asleep` | `park` |
+//! | `Asleep` | `Woken` | `request`; `take_idle` after the end of the group |
+//! | `Asleep`, `Woken` | `Free` | `begin`, when the runner is polled |
 
 use core::task::Waker;
 
