@@ -1,4 +1,5 @@
-//! Whether the calling thread may block for a short time, and how.
+//! What is known about the calling thread: whether it may block for a short time and how, and which
+//! runtime can wake the calling task.
 //!
 //! - A worker of a multi-thread Tokio runtime may: Tokio first gives its other tasks to another
 //!   thread.
@@ -6,7 +7,7 @@
 //!   drives a `LocalSet` or another executor, whose tasks then wait.
 //! - Any other thread may not. It may have other tasks, as a current-thread runtime has.
 
-pub(super) use known::may_block;
+pub(super) use known::{WorkerRuntime, may_block};
 
 #[cfg(feature = "tokio")]
 mod known {
@@ -38,6 +39,27 @@ mod known {
         }
     }
 
+    /// The multi-thread runtime on whose workers the calling task runs.
+    #[derive(Clone)]
+    pub(in super::super) struct WorkerRuntime(Handle);
+
+    impl WorkerRuntime {
+        /// Returns `None` for a task that does not run on a worker. It may go on while all workers
+        /// are busy.
+        pub(in super::super) fn current() -> Option<Self> {
+            worker_index().and_then(|_| Handle::try_current().ok()).map(Self)
+        }
+
+        pub(in super::super) fn is_same(&self, other: &Self) -> bool {
+            self.0.id() == other.0.id()
+        }
+
+        /// Drops a value on a worker. If the runtime has been shut down, drops it now.
+        pub(in super::super) fn drop_there(&self, value: impl Send + 'static) {
+            drop(self.0.spawn(async move { drop(value) }));
+        }
+    }
+
     impl Blocking {
         /// Calls `act`. Returns `None` without a call if the thread may not block after all: a
         /// task of a current-thread runtime that has entered the handle of another one looks like
@@ -66,6 +88,23 @@ mod known {
 
     pub(in super::super) fn may_block() -> Option<Blocking> {
         None
+    }
+
+    #[derive(Clone)]
+    pub(in super::super) enum WorkerRuntime {}
+
+    impl WorkerRuntime {
+        pub(in super::super) fn current() -> Option<Self> {
+            None
+        }
+
+        pub(in super::super) fn is_same(&self, _: &Self) -> bool {
+            match *self {}
+        }
+
+        pub(in super::super) fn drop_there(&self, _: impl Send + 'static) {
+            match *self {}
+        }
     }
 
     impl Blocking {

@@ -26,6 +26,8 @@ macro_rules! xor {
     };
 }
 
+#[cfg(test)]
+mod answers_tests;
 mod blocking;
 mod clock;
 mod database;

@@ -1,6 +1,8 @@
 //! [`Writer`]: the queue of jobs for the [`Database`], and the thread that works through it.
 //!
-//! The thread takes the waiting jobs, runs them in one transaction, and answers after COMMIT.
+//! The thread takes the waiting jobs, runs them in one transaction, and answers after COMMIT. If
+//! many jobs came from the workers of one Tokio runtime, a task of that runtime gives the answers:
+//! there a wake-up needs no system call, and the writer begins the next batch meanwhile.
 //!
 //! A commit of a run that is alone does not go through the thread: [`Writer::do_here`] makes it on
 //! the thread of its caller and so saves two thread switches. It does so only if
@@ -16,7 +18,7 @@
 //! 4. No caller waits for the lock of the database. So a queued job is never overtaken by more than
 //!    the transaction that is open when it is queued.
 
-use super::blocking::may_block;
+use super::blocking::{WorkerRuntime, may_block};
 use super::clock::Clock;
 use super::database::{Database, Done, Failed, WriteTransaction};
 use super::file::DbFile;
@@ -34,6 +36,9 @@ const JOBS_PER_BATCH_MAX: usize = 256;
 
 /// The number of bytes after which a batch takes no further job.
 const BYTES_PER_BATCH: usize = 4 << 20;
+
+/// The smallest batch whose answers are given by a task. A few wake-ups cost less than the task.
+const ANSWERS_TOGETHER_MIN: usize = 4;
 
 /// The largest number of waiting jobs.
 const JOBS_WAITING_MAX: usize = 65_536;
@@ -132,7 +137,7 @@ impl Writer {
             self.access.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::unreachable("65,536 writes wait for the disk; try again later"));
         }
-        let job = Box::new(WriteJob { weight, act, done: None, reply });
+        let job = Box::new(WriteJob { weight, act, done: None, reply, runtime: WorkerRuntime::current() });
         match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
             Some(Ok(())) => Ok(answer),
             _ => {
@@ -157,6 +162,9 @@ impl Drop for Writer {
 trait Job: Send {
     fn weight(&self) -> Weight;
 
+    /// Returns the runtime of the caller, if its task runs on a worker.
+    fn runtime(&self) -> Option<&WorkerRuntime>;
+
     /// Runs the job within the transaction of the batch, and stores the answer.
     fn act(&mut self, batch: &WriteTransaction<'_>) -> rusqlite::Result<()>;
 
@@ -169,11 +177,16 @@ struct WriteJob<T, F> {
     act: F,
     done: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, Failed>>,
+    runtime: Option<WorkerRuntime>,
 }
 
 impl<T: Send, F: FnMut(&WriteTransaction<'_>) -> Done<T> + Send> Job for WriteJob<T, F> {
     fn weight(&self) -> Weight {
         self.weight
+    }
+
+    fn runtime(&self) -> Option<&WorkerRuntime> {
+        self.runtime.as_ref()
     }
 
     fn act(&mut self, batch: &WriteTransaction<'_>) -> rusqlite::Result<()> {
@@ -197,6 +210,31 @@ impl WriteAccess {
     fn note(&self, jobs: usize, took: Duration) {
         self.is_calm.store(jobs == 1 && took < SHORT, Ordering::Relaxed);
     }
+}
+
+/// Jobs that were run. Dropping them sends their answers, so a runtime that shuts down and drops its
+/// tasks loses no answer to a caller elsewhere.
+struct Answers {
+    jobs: Vec<Box<dyn Job>>,
+    failed: Option<Failed>,
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.jobs.drain(..).for_each(|job| job.answer(self.failed.as_ref()));
+    }
+}
+
+/// Sends the answers of a batch. A runtime answers only its own tasks, because it may be busy.
+fn answer(batch: Vec<Box<dyn Job>>, failed: Option<Failed>) {
+    let runtime = batch.iter().find_map(|job| job.runtime().cloned());
+    let Some(runtime) = runtime.filter(|_| batch.len() >= ANSWERS_TOGETHER_MIN) else {
+        return drop(Answers { jobs: batch, failed });
+    };
+    let is_there = |job: &Box<dyn Job>| job.runtime().is_some_and(|other| runtime.is_same(other));
+    let (there, elsewhere) = batch.into_iter().partition(is_there);
+    runtime.drop_there(Answers { jobs: there, failed: failed.clone() });
+    drop(Answers { jobs: elsewhere, failed });
 }
 
 /// The state of the writer thread.
@@ -231,7 +269,7 @@ impl WriteQueue {
 
     fn answer(&self, batch: Vec<Box<dyn Job>>, written: Result<(), Failed>) {
         let sends_hint = written.is_ok() && batch.iter().any(|job| job.weight().sends_hint);
-        batch.into_iter().for_each(|job| job.answer(written.as_ref().err()));
+        answer(batch, written.err());
         if sends_hint {
             self.access.hints.notify();
         }
