@@ -231,8 +231,7 @@ fn answer(batch: Vec<Box<dyn Job>>, failed: Option<Failed>) {
     let Some(runtime) = runtime.filter(|_| batch.len() >= ANSWERS_TOGETHER_MIN) else {
         return drop(Answers { jobs: batch, failed });
     };
-    let is_there = |job: &Box<dyn Job>| job.runtime().is_some_and(|other| runtime.is_same(other));
-    let (there, elsewhere) = batch.into_iter().partition(is_there);
+    let (there, elsewhere) = batch.into_iter().partition(|job| job.runtime().is_some_and(|other| runtime.is_same(other)));
     runtime.drop_there(Answers { jobs: there, failed: failed.clone() });
     drop(Answers { jobs: elsewhere, failed });
 }
