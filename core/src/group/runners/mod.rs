@@ -103,7 +103,8 @@ impl<T: Send + 'static> RunnerExecutor<T> {
         answer
     }
 
-    /// Starts missing runners. After the group has ended, ends the sleeping ones and leaves the tree.
+    /// Starts missing runners. After the end of the group, ends the sleeping ones and leaves the
+    /// tree.
     #[cold]
     fn follow_up(this: &Arc<Self>, busy: bool) {
         let (RunnersToStart { counted, reserve }, exit) = this.scheduler.with(|scheduler| {

@@ -7,8 +7,8 @@
 //! an idle worker finds it. That worker does the same. All workers join one after the other, and a
 //! busy group keeps few runners.
 //!
-//! A few runners without work sleep instead of exiting. Waking one costs a tenth of spawning one, and
-//! a group with a limit runs out of work again and again. Each of them has an entry:
+//! A few runners without work sleep instead of exiting. Waking one costs a tenth of spawning one,
+//! and a group with a limit runs out of work again and again. Each of them has an entry:
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -134,8 +134,8 @@ impl RunnerCount {
         self.stealable += 1;
     }
 
-    /// Stores an idle runner and returns its index. Returns `None` if there are enough, and it has to
-    /// exit.
+    /// Stores an idle runner and returns its index. Returns `None` if there are enough, and it has
+    /// to exit.
     pub(super) fn park(&mut self, waker: &Waker) -> Option<usize> {
         let at = self.idle.iter().position(|entry| matches!(entry, IdleEntry::Free))?;
         self.idle[at] = IdleEntry::Asleep(waker.clone());
