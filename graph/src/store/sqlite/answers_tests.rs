@@ -15,7 +15,10 @@ use tokio::runtime::{Builder, Runtime};
 /// Enough jobs for a batch whose answers are given together.
 const JOBS: usize = 8;
 
-type Answer = Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>>;
+type Call = Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>>;
+
+/// A call of a job that was queued.
+struct Queued(Call);
 
 /// A store whose writer is in the middle of a job.
 ///
@@ -49,9 +52,9 @@ impl Blocked {
         Self { release, store, folder }
     }
 
-    /// Queues a job in a task on a worker of `runtime`. Returns its future, which waits for the
+    /// Queues a job in a task on a worker of `runtime`. Its call waits for the
     /// answer with `waker`.
-    fn queue(&self, runtime: &Runtime, waker: &Waker) -> Answer {
+    fn queue(&self, runtime: &Runtime, waker: &Waker) -> Queued {
         let (store, waker) = (self.store.clone(), waker.clone());
         let queue = async move { queue(store, &waker) };
         runtime.block_on(runtime.spawn(queue)).unwrap()
@@ -64,14 +67,14 @@ impl Drop for Blocked {
     }
 }
 
-/// Queues a job on this thread. Returns its future, which waits for the answer with `waker`.
-fn queue(store: SqliteStore, waker: &Waker) -> Answer {
+/// Queues a job on this thread. Its call waits for the answer with `waker`.
+fn queue(store: SqliteStore, waker: &Waker) -> Queued {
     poll_once(Box::pin(async move { store.try_write(LIGHT, |_| Ok(Ok(()))).await }), waker)
 }
 
-fn poll_once(mut answer: Answer, waker: &Waker) -> Answer {
-    assert!(answer.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
-    answer
+fn poll_once(mut call: Call, waker: &Waker) -> Queued {
+    assert!(call.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    Queued(call)
 }
 
 /// Notes on which thread it was woken.
@@ -101,8 +104,8 @@ fn worker_of(runtime: &Runtime) -> ThreadId {
     runtime.block_on(runtime.spawn(async { thread::current().id() })).unwrap()
 }
 
-fn is_done(mut answer: Answer) -> bool {
-    matches!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
+fn is_done(mut queued: Queued) -> bool {
+    matches!(queued.0.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn c2_a_worker_of_the_callers_wakes_all_runs_of_a_batch() {
     let blocked = Blocked::new("worker");
     let runtime = one_worker();
     let (waker, woken) = waker();
-    let answers: Vec<Answer> = (0..JOBS).map(|_| blocked.queue(&runtime, &waker)).collect();
+    let answers: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&runtime, &waker)).collect();
     blocked.release.send(()).unwrap();
     assert_eq!(wait_for(JOBS, &woken), [worker_of(&runtime); JOBS]);
     assert!(answers.into_iter().all(is_done));
@@ -121,8 +124,8 @@ fn c2_a_busy_runtime_does_not_delay_the_answers_of_others() {
     let blocked = Blocked::new("busy");
     let (busy, other) = (one_worker(), one_worker());
     let (waker, woken) = waker();
-    let _of_busy: Vec<Answer> = (0..JOBS).map(|_| blocked.queue(&busy, Waker::noop())).collect();
-    let mut answers: Vec<Answer> = (0..JOBS).map(|_| blocked.queue(&other, &waker)).collect();
+    let _of_busy: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&busy, Waker::noop())).collect();
+    let mut answers: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&other, &waker)).collect();
     answers.push(queue(blocked.store.clone(), &waker));
     let ((started, has_started), (go_on, wait)) = (channel(), channel::<()>());
     busy.spawn(async move {
@@ -141,7 +144,7 @@ fn c2_answers_arrive_after_their_runtime_has_shut_down() {
     let blocked = Blocked::new("shut-down");
     let runtime = one_worker();
     let (waker, woken) = waker();
-    let answers: Vec<Answer> = (0..JOBS).map(|_| blocked.queue(&runtime, &waker)).collect();
+    let answers: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&runtime, &waker)).collect();
     drop(runtime);
     blocked.release.send(()).unwrap();
     wait_for(JOBS, &woken);
