@@ -127,16 +127,16 @@ fn c2_a_busy_runtime_does_not_delay_the_answers_of_others() {
     let _of_busy: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&busy, Waker::noop())).collect();
     let mut answers: Vec<Queued> = (0..JOBS).map(|_| blocked.queue(&other, &waker)).collect();
     answers.push(queue(blocked.store.clone(), &waker));
-    let ((started, has_started), (go_on, wait)) = (channel(), channel::<()>());
+    let ((started, has_started), (end, has_ended)) = (channel(), channel::<()>());
     busy.spawn(async move {
         started.send(()).unwrap();
-        assert!(wait.recv().is_err(), "it is busy until the test ends");
+        assert!(has_ended.recv().is_err(), "it is busy until the test ends");
     });
     has_started.recv().unwrap();
     blocked.release.send(()).unwrap();
     wait_for(answers.len(), &woken);
     assert!(answers.into_iter().all(is_done));
-    drop(go_on);
+    drop(end);
 }
 
 #[test]

@@ -44,7 +44,7 @@ mod known {
     pub(in super::super) struct WorkerRuntime(Handle);
 
     impl WorkerRuntime {
-        /// Returns `None` for a task that does not run on a worker. It may go on while all workers
+        /// Returns `None` for a task that does not run on a worker. It can run while all workers
         /// are busy.
         pub(in super::super) fn current() -> Option<Self> {
             worker_index().and_then(|_| Handle::try_current().ok()).map(Self)

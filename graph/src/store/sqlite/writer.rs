@@ -212,8 +212,8 @@ impl WriteAccess {
     }
 }
 
-/// Jobs that were run. Dropping them sends their answers, so a runtime that shuts down and drops its
-/// tasks loses no answer to a caller elsewhere.
+/// Jobs that were run. Dropping them sends their answers, so a runtime that shuts down and drops
+/// its tasks loses no answer to a caller elsewhere.
 struct Answers {
     jobs: Vec<Box<dyn Job>>,
     failed: Option<Failed>,
