@@ -27,6 +27,8 @@ mod text;
 mod values;
 
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use place::Place;
