@@ -150,3 +150,19 @@ fn c2_answers_arrive_after_their_runtime_has_shut_down() {
     wait_for(JOBS, &woken);
     assert!(answers.into_iter().all(is_done));
 }
+
+#[test]
+fn c2_workers_that_wait_for_their_own_answers_get_them() {
+    let blocked = Blocked::new("waiting");
+    let runtime = one_worker();
+    let (waker, woken) = waker();
+    let (store, release) = (blocked.store.clone(), blocked.release.clone());
+    let waits = runtime.spawn(async move {
+        let answers: Vec<Queued> = (0..JOBS).map(|_| queue(store.clone(), &waker)).collect();
+        release.send(()).unwrap();
+        // The only worker waits here, as an executor of its own would.
+        wait_for(JOBS, &woken);
+        assert!(answers.into_iter().all(is_done));
+    });
+    runtime.block_on(waits).unwrap();
+}

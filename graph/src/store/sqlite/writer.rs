@@ -26,10 +26,10 @@ use crate::store::error::StoreError;
 use crate::store::hint::Hints;
 use futures_channel::oneshot;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The largest number of jobs in one transaction.
 const JOBS_PER_BATCH_MAX: usize = 256;
@@ -39,6 +39,10 @@ const BYTES_PER_BATCH: usize = 4 << 20;
 
 /// The smallest batch whose answers are given by a task. A few wake-ups cost less than the task.
 const ANSWERS_TOGETHER_MIN: usize = 4;
+
+/// How long a runtime may take to give the answers of a batch. Then the writer gives them: all
+/// workers of the runtime may wait for an answer themselves.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The largest number of waiting jobs.
 const JOBS_WAITING_MAX: usize = 65_536;
@@ -81,7 +85,7 @@ impl Writer {
         let database = Mutex::new(Database::open(file, clock)?);
         let (jobs, inbox) = channel();
         let access = Arc::new(WriteAccess { waiting: AtomicUsize::new(0), database, is_calm: AtomicBool::new(false), hints });
-        let mut queue = WriteQueue { access: Arc::clone(&access), inbox };
+        let mut queue = WriteQueue { access: Arc::clone(&access), inbox, given: Vec::new() };
         let thread = thread::Builder::new().name("pleach-sqlite".into()).spawn(move || queue.work());
         Ok(Self { jobs: Some(jobs), access, thread: Some(thread.map_err(StoreError::unavailable)?) })
     }
@@ -225,26 +229,48 @@ impl Drop for Answers {
     }
 }
 
+/// Answers that a task of a runtime gives when it is dropped, after it ran or without that. The
+/// writer takes them back if that does not happen.
+struct GivenAnswers(Arc<Mutex<Option<Answers>>>);
+
+impl GivenAnswers {
+    fn take(&self) -> Option<Answers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for GivenAnswers {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
 /// Sends the answers of a batch. A runtime answers only its own tasks, because it may be busy.
-fn answer(batch: Vec<Box<dyn Job>>, failed: Option<Failed>) {
+/// Returns what it was given.
+fn answer(batch: Vec<Box<dyn Job>>, failed: Option<Failed>) -> Option<GivenAnswers> {
     let runtime = batch.iter().find_map(|job| job.runtime().cloned());
     let Some(runtime) = runtime.filter(|_| batch.len() >= ANSWERS_TOGETHER_MIN) else {
-        return drop(Answers { jobs: batch, failed });
+        drop(Answers { jobs: batch, failed });
+        return None;
     };
     let (there, elsewhere) = batch.into_iter().partition(|job| job.runtime().is_some_and(|other| runtime.is_same(other)));
-    runtime.drop_there(Answers { jobs: there, failed: failed.clone() });
+    let answers = Arc::new(Mutex::new(Some(Answers { jobs: there, failed: failed.clone() })));
+    runtime.drop_there(GivenAnswers(Arc::clone(&answers)));
     drop(Answers { jobs: elsewhere, failed });
+    Some(GivenAnswers(answers))
 }
 
 /// The state of the writer thread.
 struct WriteQueue {
     access: Arc<WriteAccess>,
     inbox: Receiver<Box<dyn Job>>,
+    /// Answers of former batches, and when a runtime got them.
+    given: Vec<(Instant, GivenAnswers)>,
 }
 
 impl WriteQueue {
     fn work(&mut self) {
-        while let Ok(first) = self.inbox.recv() {
+        while let Some(first) = self.next() {
             let access = Arc::clone(&self.access);
             let mut database = access.database.lock().unwrap_or_else(PoisonError::into_inner);
             // Under the lock: jobs that were queued while it was taken are part of the batch.
@@ -266,9 +292,25 @@ impl WriteQueue {
         }
     }
 
-    fn answer(&self, batch: Vec<Box<dyn Job>>, written: Result<(), Failed>) {
+    /// Waits for a job. Returns `None` at the end of the store.
+    fn next(&mut self) -> Option<Box<dyn Job>> {
+        loop {
+            // The second reference is that of the task. Dropping late answers gives them here.
+            self.given.retain(|(since, answers)| Arc::strong_count(&answers.0) > 1 && since.elapsed() < ANSWERED_WITHIN);
+            if self.given.is_empty() {
+                return self.inbox.recv().ok();
+            }
+            match self.inbox.recv_timeout(ANSWERED_WITHIN) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    fn answer(&mut self, batch: Vec<Box<dyn Job>>, written: Result<(), Failed>) {
         let sends_hint = written.is_ok() && batch.iter().any(|job| job.weight().sends_hint);
-        answer(batch, written.err());
+        self.given.extend(answer(batch, written.err()).map(|answers| (Instant::now(), answers)));
         if sends_hint {
             self.access.hints.notify();
         }
