@@ -11,8 +11,8 @@ use std::path::Path;
 const MANIFEST: &str = "embassy/boards/Cargo.toml";
 
 /// What each figure must not exceed: what was last measured, and a little more.
-const FLASH_MAX: u64 = 165_000;
-const FLASH_TYPE_MAX: u64 = 12_500;
+const FLASH_MAX: u64 = 169_500;
+const FLASH_TYPE_MAX: u64 = 14_500;
 const IDLE_MAX: u64 = 340;
 const EMPTY_MAX: u64 = 1_024;
 
