@@ -29,7 +29,13 @@ fn silent(system: &ActorSystem) -> (ActorRef<Reply<u32>>, Kept) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d3_a_slot_is_free_before_its_asker_is_woken() {
     let system = ActorSystem::new("board").unwrap();
-    let props = Props::from_fn(|| 0, |_: &mut u32, reply: Reply<u32>| Ok::<(), BoxError>(reply.send(7)));
+    let props = Props::from_fn(
+        || 0,
+        |_: &mut u32, reply: Reply<u32>| {
+            reply.send(7);
+            Ok::<(), BoxError>(())
+        },
+    );
     let seven = system.spawn("seven", props.mailbox(Mailbox::bounded(4)).reserve_asks::<u32>(1)).unwrap();
     let props = Props::from_fn(|| 0, |_: &mut u32, _: Reply<u32>| Ok::<(), BoxError>(()));
     let mute = system.spawn("mute", props.mailbox(Mailbox::bounded(4)).reserve_asks::<u32>(1)).unwrap();
