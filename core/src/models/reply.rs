@@ -11,6 +11,7 @@ use crate::mailbox::{Mailbox, control};
 use crate::models::{ManualRuntime, PlainCounter, Receiver, block_on, cell, cell_in, explore, poll_once};
 use crate::tree::member::Member;
 use crate::tree::waits::ask_error::AskError;
+use crate::tree::waits::end_ask;
 use crate::tree::{Tree, current};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -128,7 +129,7 @@ fn loom_a10_reply_held_for_the_outcome() {
             assert!(actor.mailbox().control_word() & control::UNANSWERED != 0);
             let held = actor.any().take_unanswered();
             assert_eq!(held.len(), 1);
-            held.into_iter().for_each(|reply| reply.answer(AskError::Cancelled(Cause::Dropped)));
+            held.into_iter().for_each(|reply| end_ask(reply, AskError::Cancelled(Cause::Dropped)));
         });
         let answer = block_on(Ask::new(&cell, |reply| reply));
         assert!(matches!(answer, Err(AskError::Cancelled(Cause::Dropped))), "{answer:?}");
