@@ -234,9 +234,10 @@ fn spawn_named(ops: u64) -> Duration {
     Place::Workers.run(async move {
         let tally = Tally::to(0);
         timed(async move {
-            for n in 0..ops {
+            for _ in 0..ops {
                 let actor = counter(tally.clone());
-                actor.register(format!("actor-{n}")).expect("the name is free");
+                // A name may stay taken for some time after its actor has ended.
+                actor.register(format!("actor-{}", actor.id().sequence_id())).expect("the name is free");
                 actor.stop_gracefully().await.expect("the actor lives");
                 actor.wait_for_shutdown().await;
             }
@@ -251,8 +252,8 @@ fn spawn_crowd(named: bool, ops: u64) -> Duration {
         timed(async move {
             for _ in 0..ops / CROWD {
                 let actors: Vec<ActorRef<Counter>> = (0..CROWD).map(|_| counter(tally.clone())).collect();
-                for (n, actor) in actors.iter().enumerate().filter(|_| named) {
-                    actor.register(format!("actor-{n}")).expect("the name is free");
+                for actor in actors.iter().filter(|_| named) {
+                    actor.register(format!("actor-{}", actor.id().sequence_id())).expect("the name is free");
                 }
                 for actor in &actors {
                     actor.stop_gracefully().await.expect("the actor lives");
