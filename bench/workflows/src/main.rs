@@ -7,8 +7,11 @@
 //!
 //! ```sh
 //! cargo build --release --manifest-path bench/workflows/Cargo.toml
-//! cargo xtask postgres bench/workflows/target/release/pleach-bench-workflows
+//! DBOS__APPVERSION=bench PLEACH_POSTGRES_SYNC=1 \
+//!     cargo xtask postgres bench/workflows/target/release/pleach-bench-workflows
 //! ```
+//!
+//! The crate dbos runs no workflow without a version of its program.
 
 use std::env;
 use std::error::Error;
