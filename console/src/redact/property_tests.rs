@@ -148,7 +148,7 @@ proptest! {
         match rules.restore(&shown, &text) {
             // Only line breaks in the place of secret values may differ.
             Ok(restored) => prop_assert_eq!(plain(&restored), plain(&text)),
-            // The same key twice, or two keys that look alike: nobody can say which is which.
+            // The same key twice, or two keys that look alike: they cannot be told apart.
             Err(failure) => prop_assert_eq!(failure.code, "redacted"),
         }
     }

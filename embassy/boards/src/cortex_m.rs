@@ -70,6 +70,7 @@ fn SysTick() {
     checks::on_timer();
 }
 
+// SAFETY: `exception` demands `unsafe` here. The board calls it, and only for interrupts.
 #[exception]
 unsafe fn DefaultHandler(number: i16) {
     match number {

@@ -25,6 +25,16 @@ fn silent(system: &ActorSystem) -> (ActorRef<Reply<u32>>, Kept) {
     (system.spawn("silent", props.mailbox(Mailbox::bounded(4)).reserve_asks::<u32>(1)).unwrap(), kept)
 }
 
+/// A sealed system with that actor.
+fn sealed_with_silent() -> (Sim, ActorSystem, ActorRef<Reply<u32>>, Kept) {
+    let sim = Sim::new(1);
+    let system = sim.system("board");
+    let (silent, kept) = silent(&system);
+    sim.settle();
+    system.seal().unwrap();
+    (sim, system, silent, kept)
+}
+
 /// The asker runs on another thread as soon as it is woken. Its next ask finds a free slot.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d3_a_slot_is_free_before_its_asker_is_woken() {
@@ -48,11 +58,7 @@ async fn d3_a_slot_is_free_before_its_asker_is_woken() {
 
 #[test]
 fn d3_an_ask_that_has_its_answer_needs_no_slot_any_more() {
-    let sim = Sim::new(1);
-    let system = sim.system("board");
-    let (silent, kept) = silent(&system);
-    sim.settle();
-    system.seal().unwrap();
+    let (sim, _system, silent, kept) = sealed_with_silent();
     let mut first = pin!(silent.ask(|reply| reply));
     assert!(poll_once(&mut first).is_pending());
     assert!(matches!(poll_once(&mut silent.ask(|reply| reply)), Poll::Ready(Err(AskError::LimitReached(_)))));
@@ -64,11 +70,7 @@ fn d3_an_ask_that_has_its_answer_needs_no_slot_any_more() {
 
 #[test]
 fn d3_an_answer_to_a_dropped_ask_reaches_no_later_asker() {
-    let sim = Sim::new(1);
-    let system = sim.system("board");
-    let (silent, kept) = silent(&system);
-    sim.settle();
-    system.seal().unwrap();
+    let (sim, _system, silent, kept) = sealed_with_silent();
     assert!(poll_once(&mut silent.ask(|reply| reply)).is_pending());
     sim.settle();
     assert!(kept.lock().unwrap()[0].is_closed());
@@ -84,11 +86,7 @@ fn d3_an_answer_to_a_dropped_ask_reaches_no_later_asker() {
 
 #[test]
 fn d3_a_second_seal_changes_nothing() {
-    let sim = Sim::new(1);
-    let system = sim.system("board");
-    let (silent, kept) = silent(&system);
-    sim.settle();
-    system.seal().unwrap();
+    let (sim, system, silent, kept) = sealed_with_silent();
     let mut ask = pin!(silent.ask(|reply| reply));
     assert!(poll_once(&mut ask).is_pending());
     sim.settle();
@@ -99,11 +97,7 @@ fn d3_a_second_seal_changes_nothing() {
 
 #[test]
 fn d3_a_reply_that_outlives_its_actor_knows_that_the_asker_is_gone() {
-    let sim = Sim::new(1);
-    let system = sim.system("board");
-    let (silent, kept) = silent(&system);
-    sim.settle();
-    system.seal().unwrap();
+    let (sim, _system, silent, kept) = sealed_with_silent();
     assert!(poll_once(&mut silent.ask(|reply| reply)).is_pending());
     sim.settle();
     silent.stop();
